@@ -1,0 +1,216 @@
+"""What a person sees of the pipeline: progress while it works, tables and paths when it is done."""
+
+import math
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from mixopt import pipeline
+from mixopt.execute.local import Watch, available_cores
+from mixopt.execute.store import split
+from mixopt.optimize.plan import Plan
+from mixopt.pipeline import Workspace
+from mixopt.proxy.data import TokenData
+from mixopt.report.outcome import Outcome
+from mixopt.report.page import write_report
+from mixopt.runs import Runs
+from mixopt.sweep.design import Frame, design
+from mixopt.sweep.settings import RunSettings, Sweep
+
+# FLOPs (6 N D) that one core trains in a second at proxy sizes, where embeddings and small matrices cost most of the
+# time; measured on one core of an AMD EPYC server. Only the dry run's estimate of time uses it.
+FLOPS_PER_CORE = 8e9
+
+console = Console()
+
+
+def make_recipe(source: Path, out: Path | None, executor: str) -> None:
+    """All steps, each with its progress; then the decision and where the files are."""
+    work = Workspace.open(source, out)
+    data = _tokenize(work)
+    runs = _train(work, data, executor)
+    outcome = _decide(work, data, runs)
+    with console.status("writing the recipe and its report"):
+        emitted = pipeline.emit(work, outcome.recipe)
+        page = write_report(outcome, work.folder)
+    show_plan(outcome.plan)
+    show_warnings(outcome.selection.warnings + outcome.plan.notes)
+    _show_paths({"recipe": work.folder / "recipe.yaml", "report": page}, emitted)
+
+
+def train_sweep(source: Path, out: Path | None, executor: str) -> None:
+    """The proxy runs only."""
+    work = Workspace.open(source, out)
+    runs = _train(work, _tokenize(work), executor)
+    console.print(f"{len(runs)} runs in {work.folder / 'runs.parquet'}")
+
+
+def show_sweep(source: Path, out: Path | None) -> None:
+    """The runs that a sweep would do and what they would cost; nothing is trained."""
+    work = Workspace.open(source, out)
+    shared = pipeline.framed(work, _tokenize(work))
+    sweep = design(shared)
+    console.print(_sweep_table(sweep))
+    done, _ = split(sweep, work.folder)
+    console.print(_cost_sentence(work, shared, sweep, len(done)))
+
+
+def draw_report(source: Path, out: Path | None) -> None:
+    """The report of a recipe that was made before."""
+    work = Workspace.open(source, out)
+    outcome = _decide(work, _tokenize(work), Runs.read(work.folder / "runs.parquet"))
+    console.print(write_report(outcome, work.folder))
+
+
+def _tokenize(work: Workspace) -> TokenData:
+    with console.status("reading and tokenizing the corpora"):
+        return pipeline.tokenize(work)
+
+
+def _train(work: Workspace, data: TokenData, executor: str) -> Runs:
+    with _progress() as watch:
+        return pipeline.run_sweep(work, data, executor=executor, watch=watch)
+
+
+def _decide(work: Workspace, data: TokenData, runs: Runs) -> Outcome:
+    with console.status("comparing the laws and fitting the best"):
+        selection = pipeline.fit_laws(work, runs)
+    available = pipeline.available_tokens(work.study, data)
+    with console.status("choosing the recipe"):
+        plan = pipeline.decide(work, selection, available)
+    recipe = pipeline.write_recipe(work, data, selection, plan, len(runs))
+    return Outcome(work.study, runs, selection, plan, recipe, available)
+
+
+def show_plan(plan: Plan) -> None:
+    """The decision: mixture against the usual ones, then size, tokens, batch and learning rate."""
+    console.print(_mixture_table(plan))
+    chosen, table = plan.chosen, Table(title="Recipe", show_header=False)
+    table.add_column(style="bold")
+    table.add_column()
+    low, high = plan.interval or (math.nan, math.nan)
+    table.add_row("predicted loss", f"{plan.loss:.4f} nats/token ({plan.level:.0%} interval {low:.4f} to {high:.4f})")
+    table.add_row("model size", f"{chosen.model_size:,.0f} non-embedding parameters")
+    table.add_row("tokens", f"{chosen.tokens:,.0f}")
+    table.add_row("batch size", f"{chosen.batch_tokens or math.nan:,.0f} tokens")
+    table.add_row("peak LR", f"{chosen.peak_lr or math.nan:.3g}")
+    table.add_row("compute", f"{plan.flops:.3g} FLOPs")
+    console.print(table)
+
+
+def show_warnings(warnings: tuple[str, ...]) -> None:
+    """What the reader has to know before believing the numbers."""
+    for warning in warnings:
+        console.print(f"[yellow]note[/yellow] {warning}", highlight=False)
+
+
+def _mixture_table(plan: Plan) -> Table:
+    table = Table(title="Mixture", caption="epochs: passes over the tokens of the corpus")
+    table.add_column("corpus")
+    names = {"plan": (plan.chosen.mixture, plan.epochs)}
+    names |= {name: (plan.baselines[name].mixture, plan.baselines[name].epochs) for name in plan.baselines}
+    for name in names:
+        table.add_column(name, justify="right")
+    for corpus in plan.chosen.mixture:
+        cells = [f"{mixture[corpus]:6.1%} {epochs[corpus]:5.2f} ep" for mixture, epochs in names.values()]
+        table.add_row(corpus, *cells)
+    table.add_section()
+    losses = [plan.loss, *(baseline.loss for baseline in plan.baselines.values())]
+    table.add_row("predicted loss", *(f"{loss:.4f}" for loss in losses))
+    return table
+
+
+def _sweep_table(sweep: Sweep) -> Table:
+    table = Table(title="Sweep", caption=f"{len(sweep.runs)} runs, {sweep.flops:.3g} FLOPs")
+    for name in ("purpose", "proxy", "runs", "model size", "tokens", "FLOPs"):
+        table.add_column(name, justify="left" if name in ("purpose", "proxy") else "right")
+    groups: dict[tuple[str, str], list[RunSettings]] = {}
+    for run in sweep.runs:
+        groups.setdefault((run.purpose, run.proxy), []).append(run)
+    for (purpose, proxy), runs in groups.items():
+        sizes = {run.model_size or 0 for run in runs}
+        cells = [_span(sizes) if any(sizes) else "", _span({run.tokens for run in runs})]
+        table.add_row(purpose, proxy, str(len(runs)), *cells, f"{sum(run.flops for run in runs):.3g}")
+    return table
+
+
+def _span(values: set[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _cost_sentence(work: Workspace, shared: Frame, sweep: Sweep, done: int) -> str:
+    study = work.study
+    later = study.sweep.favorites
+    minutes = sweep.flops / FLOPS_PER_CORE / available_cores() / 60
+    return (
+        f"{done} of {len(sweep.runs)} runs are on disk; {later} mixtures follow that the n-gram screen likes best.\n"
+        f"The sweep spends {sweep.flops / study.budget.flops:.3g} of the budget of {study.budget.flops:.3g} FLOPs, "
+        f"about {minutes:.2g} minutes on {available_cores()} cores.\n"
+        + (
+            f"Corpora are subsampled so that they repeat as in a target run of {shared.target_tokens:.3g} tokens."
+            if study.sweep.epoch_matched
+            else "Corpora are not subsampled: a scarce corpus repeats less in the proxies than in the target run."
+        )
+    )
+
+
+@contextmanager
+def _progress() -> Generator[Watch]:
+    """One bar over all runs, by their cost so that the time left is true, with the run in hand and its loss."""
+    columns = (TextColumn("{task.fields[count]}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), TextColumn("{task.fields[note]}"), console=console) as bar:
+        yield _Watcher(bar)
+
+
+class _Watcher:
+    """Shows runs as they go; knows nothing of how they are trained."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("", total=0, count="proxy runs", note="")
+        self._left: dict[str, float] = {}
+        self._total = 0.0
+        self._runs = 0
+
+    def __call__(self, run: RunSettings, step: int, steps: int, loss: float) -> None:
+        cost = seconds(run)
+        if step == steps == 0:
+            self._total += cost
+            self._runs += 1
+        self._left[run.id] = cost * (1 - step / steps) if steps else cost
+        done = sum(left == 0 for left in self._left.values())
+        self._bar.update(
+            self._task,
+            total=self._total,
+            completed=self._total - sum(self._left.values()),
+            count=f"proxy runs {done}/{self._runs}",
+        )
+        if math.isfinite(loss):
+            self._bar.update(self._task, note=f"{_spoken(run)}, loss {loss:.3f}")
+
+
+def seconds(run: RunSettings) -> float:
+    """About how long a run takes on one core."""
+    return run.flops / FLOPS_PER_CORE + 1e-6 * run.tokens + 0.2
+
+
+def _spoken(run: RunSettings) -> str:
+    return (
+        f"{run.model_size:,} parameters x {run.tokens:,} tokens"
+        if run.model_size
+        else f"n-gram x {run.tokens:,} tokens"
+    )
+
+
+def _show_paths(main: Mapping[str, Path], emitted: tuple[Path, ...]) -> None:
+    table = Table(title="Files", show_header=False)
+    for name, path in main.items():
+        table.add_row(name, str(path))
+    for path in emitted:
+        table.add_row("config", str(path))
+    console.print(table)

@@ -1,0 +1,1 @@
+"""Configuration files of training stacks; one file a stack."""

@@ -1,0 +1,1 @@
+"""Carries a sweep out."""

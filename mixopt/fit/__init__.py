@@ -1,0 +1,1 @@
+"""What is true: a law fitted to runs."""

@@ -1,0 +1,47 @@
+"""A fit as text for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mixopt.laws.law import Coefficient
+
+if TYPE_CHECKING:
+    from mixopt.fit.fit import Fit
+
+
+def table(fitted: Fit, level: float) -> str:
+    """Coefficients, their intervals and priors, the law in numbers, and what to be careful of."""
+    heads = ("coefficient", "value", f"{level:.0%} interval", "prior", "box")
+    rows = [heads, *_rows(fitted, level)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines += [
+        "",
+        f"{fitted.law.output} = {fitted.law.describe(fitted.theta)}",
+        f"{fitted.n} rows, noise {fitted.noise:.2%} of {fitted.law.output}, objective {fitted.objective:.6g}; "
+        f"{fitted.agreement:.0%} of the starts agree",
+        *(f"! {words}" for words in fitted.cautions()),
+    ]
+    return "\n".join(lines)
+
+
+def _rows(fitted: Fit, level: float) -> list[tuple[str, ...]]:
+    at_bound = fitted.at_bound()
+    ends = [""] * len(fitted.theta)
+    if len(fitted.replicates):
+        low, high = np.quantile(fitted.replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        ends = [f"{a:.4g} to {b:.4g}" for a, b in zip(low, high, strict=True)]
+    return [
+        (c.name, f"{fitted.theta[i]:.4g}", ends[i], _prior(c), "at its end" if at_bound[i] else "inside")
+        for i, c in enumerate(fitted.law.coefficients)
+    ]
+
+
+def _prior(coefficient: Coefficient) -> str:
+    if coefficient.prior is None:
+        return "none"
+    center, sd = coefficient.prior
+    return f"{np.exp(center):.4g} x/ {np.exp(sd):.3g}" if coefficient.log else f"{center:.4g} +- {sd:.3g}"

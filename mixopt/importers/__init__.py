@@ -1,0 +1,1 @@
+"""Tables of runs from elsewhere; one file a source."""

@@ -1,0 +1,1 @@
+"""What may be true: one formula a file."""

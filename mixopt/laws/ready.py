@@ -1,0 +1,118 @@
+"""Whole laws, ready to fit: from what a run was given to the loss that it reached.
+
+Each is the same chain with another law for the mixture. Which one holds for these corpora is not asked of anyone:
+all are fitted, and the one that predicts the held-out runs best is used.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import log
+
+import numpy as np
+
+from mixopt.columns import Columns
+from mixopt.laws.constant import Constant
+from mixopt.laws.critical_batch import CriticalBatch
+from mixopt.laws.law import Law
+from mixopt.laws.learning_rate import LearningRatePenalty
+from mixopt.laws.mixing_law import MixingLaw
+from mixopt.laws.power_law import PowerLaw
+from mixopt.laws.repetition import PUBLISHED_R, CorpusRepetition
+from mixopt.laws.token_exchange import TokenExchange
+
+# Sweeps rarely repeat a corpus often, and train two or three sizes: what they leave open is held near the published
+# values, R within a factor of 2 and the exponent of the size within .15.
+_R_PRIOR = (log(PUBLISHED_R), 0.7)
+_ALPHA_PRIOR = (0.35, 0.15)
+
+
+def candidates(
+    corpora: Sequence[str],
+    *,
+    tokens_unit: float,
+    size_unit: float,
+    batch_unit: float,
+    rates: Mapping[str, float] | None = None,
+) -> dict[str, Law]:
+    r"""The laws that compete for a target, by name.
+
+    .. math:: L = E + A \, (N / u_N)^{-\alpha} + \text{mixture}(h, D') + c \, (\log \eta - \log \eta^*)^2
+
+    with :math:`D'` the effective tokens of each corpus after repetition and batch size, and one of
+
+    * ``mixing_law``: every share moved multiplies the excess loss by a fixed factor;
+    * ``token_exchange_constant``: corpora are exchanged at constant rates;
+    * ``token_exchange``: with diminishing returns, one power for all corpora;
+    * ``token_exchange_rates``: the same, near the rates that a cheaper model found; only with `rates`.
+
+    Parameters
+    ----------
+    corpora : names, in the order of the columns
+    tokens_unit, size_unit, batch_unit : where coefficients are defined; `units` takes them from the runs
+    rates : rates of exchange for this target by corpus, up to a common factor (`TokenExchange.exchange_rates`)
+
+    Raises
+    ------
+    ValueError
+        `rates` lacks a corpus.
+
+    Examples
+    --------
+    >>> laws = candidates(["web", "code"], tokens_unit=1e7, size_unit=1e6, batch_unit=1e4)
+    >>> list(laws)
+    ['mixing_law', 'token_exchange_constant', 'token_exchange']
+    >>> print(*laws["token_exchange"].names)
+    R b kappa E A alpha m[web] m[code] g eps B beta c lr0 p_batch p_tokens
+    """
+    names = tuple(corpora)
+    exchange = TokenExchange(names, tokens_unit)
+    mixtures: dict[str, Law] = {
+        "mixing_law": MixingLaw(names, tokens_unit),
+        "token_exchange_constant": exchange.fix(g=1.0),
+        "token_exchange": exchange,
+    }
+    if rates is not None:
+        mixtures["token_exchange_rates"] = TokenExchange(names, tokens_unit, rates=_ordered(rates, names), rates_sd=0.7)
+    effective = CorpusRepetition(_R_PRIOR) >> CriticalBatch("corpus_tokens", tokens_unit)
+    size = PowerLaw("model_size", size_unit, "A", "alpha", _ALPHA_PRIOR)
+    learning_rate = LearningRatePenalty(batch_unit, tokens_unit)
+    return {name: effective >> (Constant("E") + size + law + learning_rate) for name, law in mixtures.items()}
+
+
+def ngram(corpora: Sequence[str], *, tokens_unit: float) -> Law:
+    r"""The law of a proxy that has no size, batch or learning rate: an n-gram model.
+
+    .. math:: L = E + B \left(\epsilon + \sum_i (m_i D_i')^{g}\right)^{-\beta}
+
+    Its rates of exchange, found in seconds, are the `rates` of `candidates`.
+
+    >>> ngram(["web", "code"], tokens_unit=1e6).names
+    ('R', 'E', 'm[web]', 'm[code]', 'g', 'eps', 'B', 'beta')
+    """
+    return CorpusRepetition(_R_PRIOR) >> (Constant("E") + TokenExchange(tuple(corpora), tokens_unit))
+
+
+def units(columns: Columns) -> dict[str, float]:
+    """Medians over the runs, to two digits: the units at which coefficients are numbers between .1 and 10.
+
+    A proxy without a size, batch or learning rate leaves these NaN; such runs are passed over.
+
+    >>> units({"tokens": np.array([1e6, 4.04e6, 9e6]), "model_size": np.array([2e5]), "batch_tokens": np.array([256])})
+    {'tokens_unit': 4000000.0, 'size_unit': 200000.0, 'batch_unit': 260.0}
+    """
+    words = {"tokens_unit": "tokens", "size_unit": "model_size", "batch_unit": "batch_tokens"}
+    return {unit: _median(columns, name) for unit, name in words.items()}
+
+
+def _median(columns: Columns, name: str) -> float:
+    values = columns[name][np.isfinite(columns[name])]
+    if not values.size:
+        raise ValueError(f"No run has a {name}; the laws need one. Add runs of a proxy that has it.")
+    return float(f"{np.median(values):.1e}")
+
+
+def _ordered(rates: Mapping[str, float], corpora: tuple[str, ...]) -> tuple[float, ...]:
+    if missing := [corpus for corpus in corpora if corpus not in rates]:
+        raise ValueError(
+            f"rates give {', '.join(rates)} but not {', '.join(missing)}; give a rate for each corpus, or no rates."
+        )
+    return tuple(float(rates[corpus]) for corpus in corpora)

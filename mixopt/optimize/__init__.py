@@ -1,0 +1,1 @@
+"""What to do: a problem in, a plan out."""

@@ -1,0 +1,90 @@
+"""How sure a weighted loss, or a difference of two, is: paired bootstrap replicates and the error of extrapolation."""
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from mixopt.columns import Array
+from mixopt.optimize.objective import target_losses
+from mixopt.optimize.problem import Problem
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Losses of n decisions: `losses` [k, n] as fitted, `samples` [k, s, n] by replicate, `extrapolation` [k, n].
+
+    Replicate r of every target was fitted to the same resampled runs, so sums over targets and differences between
+    decisions are taken within a replicate. Extrapolation is a relative sd, larger the further
+    a decision lies beyond the runs; the laws leave their runs behind together,
+    so it is added over targets (fully correlated, the cautious choice) and then combined in quadrature with the
+    replicates. A difference of two losses inherits the same relative error, since both are read off the same laws.
+    """
+
+    losses: Array
+    samples: Array
+    extrapolation: Array
+    target_weights: Array
+    level: float
+
+    @property
+    def known(self) -> bool:
+        """Whether anything is known about the uncertainty."""
+        return self.samples.shape[1] > 0 or bool((self.extrapolation > 0).any())
+
+    def target(self, k: int, row: int) -> Interval | None:
+        """Interval of one target's loss."""
+        value = self.losses[k, row]
+        return self._interval(value, self.samples[k, :, row], self.extrapolation[k, row] * value)
+
+    def weighted(self, row: int) -> Interval | None:
+        """Interval of the weighted loss."""
+        w = self.target_weights
+        sd = w @ (self.extrapolation[:, row] * self.losses[:, row])
+        return self._interval(float(w @ self.losses[:, row]), w @ self.samples[:, :, row], float(sd))
+
+    def difference(self, row: int, other: int) -> Interval | None:
+        """Interval of the weighted loss of `row` minus that of `other`."""
+        w, gap = self.target_weights, self.losses[:, row] - self.losses[:, other]
+        samples = w @ (self.samples[:, :, row] - self.samples[:, :, other])
+        return self._interval(float(w @ gap), samples, float(w @ (self.extrapolation[:, row] * np.abs(gap))))
+
+    def chance_above(self, row: int, other: int) -> float | None:
+        """Share of replicates in which the weighted loss of `row` exceeds that of `other`; ties count half."""
+        gap = self.target_weights @ (self.samples[:, :, row] - self.samples[:, :, other])
+        return float(np.mean((gap > 0) + (gap == 0) / 2)) if len(gap) else None
+
+    def _interval(self, value: float, samples: Array, sd: float) -> Interval | None:
+        if not self.known:
+            return None
+        tail = (1 - self.level) / 2
+        far = NormalDist().inv_cdf(1 - tail) * sd
+        low, high = np.quantile(samples, [tail, 1 - tail]) if len(samples) else (value, value)
+        # Quantiles need not enclose the fitted value; the interval does.
+        below, above = max(value - low, 0.0), max(high - value, 0.0)
+        return float(value - np.hypot(below, far)), float(value + np.hypot(above, far))
+
+
+def spread(problem: Problem, x: Array, level: float) -> Spread:
+    """Losses of the decisions `x` [n, d] with all that is known of their uncertainty.
+
+    Raises
+    ------
+    ValueError
+        Targets were fitted with different numbers of replicates, so replicates cannot be paired.
+    """
+    columns = problem.columns(x)
+    counts = {target.name: len(target.fit.replicates) for target in problem.targets}
+    if len(set(counts.values())) > 1:
+        shown = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise ValueError(
+            f"The fits have different numbers of replicates ({shown}); pairs need the same. "
+            "Fit every target with the same runs, seed and replicates."
+        )
+    fits = [target.fit for target in problem.targets]
+    bare = np.empty((0, len(x)))
+    samples = np.stack([fit.samples(columns) if len(fit.replicates) else bare for fit in fits])
+    extrapolation = np.stack([fit.extrapolation * fit.overshoot(columns) / fit.reach for fit in fits])
+    return Spread(target_losses(problem, x), samples, extrapolation, problem.target_weights, level)

@@ -1,0 +1,1 @@
+"""What a study found, for people: `report.html` and its figures."""

@@ -1,0 +1,1 @@
+"""What each step trains on."""

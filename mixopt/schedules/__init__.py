@@ -1,0 +1,1 @@
+"""Learning rate and batch size over tokens, as data."""

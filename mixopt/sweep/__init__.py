@@ -1,0 +1,1 @@
+"""Which proxy runs to do."""

@@ -1,0 +1,88 @@
+"""Mixtures to try: points on the simplex of shares, capped from below and above, that fill it evenly."""
+
+import numpy as np
+
+from mixopt.columns import Array
+from mixopt.errors import InfeasibleError
+
+
+def cap(shares: Array, lower: Array, upper: Array) -> Array:
+    r"""Mixtures within bounds that keep the proportions of `shares` wherever no bound is met.
+
+    .. math:: h_i = \mathrm{clip}(\lambda s_i,\ l_i,\ u_i), \qquad \lambda : \textstyle\sum_i h_i = 1
+
+    Water poured over the corpora in proportion to `shares`: full ones stop taking, the rest take more.
+
+    Parameters
+    ----------
+    shares : [..., m], non-negative; zeros count as a millionth of the largest so that they can take what others cannot
+    lower, upper : [m], bounds of each share
+
+    Raises
+    ------
+    InfeasibleError
+        The lower bounds exceed 1 together, or the upper ones do not reach it.
+
+    Examples
+    --------
+    A corpus that may be at most half leaves the rest to the others, three to one:
+
+    >>> cap(np.array([6.0, 3.0, 1.0]), np.zeros(3), np.array([0.5, 1.0, 1.0]))
+    array([0.5  , 0.375, 0.125])
+    """
+    if upper.sum() < 1 - 1e-9 or lower.sum() > 1 + 1e-9:
+        raise InfeasibleError(
+            f"share bounds allow totals from {lower.sum():.4g} to {upper.sum():.4g}; shares must sum to 1. "
+            "Raise the upper bounds (or max_epochs), or lower the lower ones."
+        )
+    shares = np.maximum(shares, 1e-6 * shares.max(-1, keepdims=True))
+    low, high = np.full(shares.shape[:-1], -30.0), np.full(shares.shape[:-1], 60.0)
+    scale = np.log(shares.sum(-1))
+    for _ in range(100):  # bisection on log lambda; the sum grows with it
+        middle = (low + high) / 2
+        total = np.clip(shares * np.exp(middle - scale)[..., None], lower, upper).sum(-1)
+        low, high = np.where(total < 1, middle, low), np.where(total < 1, high, middle)
+    capped = np.clip(shares * np.exp(high - scale)[..., None], lower, upper)
+    return _settle(capped, lower, upper)
+
+
+def _settle(mixture: Array, lower: Array, upper: Array) -> Array:
+    """Give the last bits of rounding to the corpora with room, so that rows sum to 1 exactly enough."""
+    gap = 1 - np.sum(mixture, axis=-1, keepdims=True)
+    room = np.where(gap > 0, upper - mixture, mixture - lower)
+    return np.clip(mixture + gap * room / np.maximum(room.sum(-1, keepdims=True), 1e-300), lower, upper)
+
+
+def fill(n: int, lower: Array, upper: Array, *, center: Array, seed: int = 0) -> Array:
+    r"""`n` mixtures [n, m] that fill the capped simplex evenly, from a scrambled Sobol sequence.
+
+    Every other point is drawn uniformly over the simplex; the ones between are drawn sparse (Dirichlet 0.3), so that
+    mixtures of two or three corpora, where optima lie, are as well covered as balanced ones. Points outside the bounds
+    are moved in by `cap`, leaning on `center` for what a sparse point leaves open.
+
+    Examples
+    --------
+    >>> points = fill(64, np.zeros(4), np.array([0.4, 1, 1, 1]), center=np.full(4, 0.25))
+    >>> bool((points[:, 0] <= 0.4).all() and np.allclose(points.sum(-1), 1))
+    True
+    """
+    from scipy.stats import gamma, qmc
+
+    m = len(lower)
+    if n == 0 or m == 1:
+        return np.ones((n, m))
+    draws = qmc.Sobol(m, seed=np.random.default_rng(seed)).random(2 ** int(np.ceil(np.log2(max(n, 2)))))[:n]
+    concentration = np.where(np.arange(n) % 2 == 0, 1.0, 0.3)[:, None]
+    raw = np.asarray(gamma.ppf(np.clip(draws, 1e-9, 1 - 1e-9), concentration)) + 1e-12
+    raw = raw / raw.sum(-1, keepdims=True)
+    return cap(0.98 * raw + 0.02 * center, lower, upper)
+
+
+def vertices(lower: Array, upper: Array, *, center: Array) -> Array:
+    """As much as is allowed of one corpus, the rest in the proportions of `center`: [m, m], a row a corpus."""
+    rows: list[Array] = []
+    for corpus in range(len(lower)):
+        floor = lower.astype(float)
+        floor[corpus] = min(upper[corpus], 1 - float(np.sum(lower)) + lower[corpus])
+        rows.append(cap(center, floor, upper))
+    return np.stack(rows)

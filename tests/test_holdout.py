@@ -1,0 +1,151 @@
+"""Hold-out: the law that made the runs wins, the simplest of equals is taken, and larger runs are what is asked."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from mixopt.errors import FitError
+from mixopt.fit.fit import fit
+from mixopt.fit.holdout import choose, compare, extrapolated, extrapolation, largest
+from mixopt.laws.chinchilla import chinchilla
+from mixopt.laws.constant import Constant
+from mixopt.laws.law import Coefficient, Law
+from mixopt.laws.power_law import PowerLaw
+
+
+@dataclass(frozen=True)
+class Line(Law):
+    """A loss that falls by as much in every e-fold of tokens."""
+
+    inputs = ("tokens",)
+    output = "loss"
+    coefficients = (Coefficient("a", 0.1, 9.0), Coefficient("b", 0.3, 1.0))
+
+    def __call__(self, theta, columns):
+        return theta[..., :1] - theta[..., 1:] * np.log(columns["tokens"] / 1e8)
+
+
+@pytest.fixture
+def runs(rng):
+    size, ratio = (grid.ravel() for grid in np.meshgrid(np.geomspace(1e7, 1e10, 6), [5.0, 20.0, 80.0]))
+    columns = {"model_size": size, "tokens": size * ratio}
+    exact = chinchilla()(np.array([1.8, 0.36, 0.35, 1.06, 0.37]), columns)
+    return columns | {"loss": exact * np.exp(0.001 * rng.standard_normal(len(size)))}
+
+
+CANDIDATES = {
+    "size alone": Constant("E") + PowerLaw("model_size", 1e9, "A", "alpha"),
+    "chinchilla": chinchilla(),
+    "no floor": PowerLaw("model_size", 1e9, "A", "alpha") + PowerLaw("tokens", 1e9, "B", "beta"),
+    "constant": Constant("E"),
+}
+
+
+def test_the_true_law_predicts_larger_runs_best(runs):
+    scores = compare(CANDIDATES, runs, holdout=largest(runs), starts=8)
+    assert scores[0].name == "chinchilla"
+    assert scores[0].rmse < 0.02
+    assert scores[0].behind == 0
+    assert scores[0].rank > 0.9
+    assert scores[-1].name == "constant"
+    assert scores[-1].bias > 0.1  # larger runs lose less than the mean of small ones
+    assert np.isnan(scores[-1].rank)
+    assert [score.coefficients for score in scores if score.name == "chinchilla"] == [5]
+    assert [s.rmse for s in scores] == sorted(s.rmse for s in scores)
+    assert choose(scores).name == "chinchilla"
+
+
+def test_scores_are_those_of_a_fit_without_the_rows(runs):
+    mask = largest(runs)
+    (score,) = compare({"only": chinchilla()}, runs, holdout=mask, starts=4)
+    by_hand = fit(chinchilla(), {name: v[~mask] for name, v in runs.items()}, starts=4)
+    error = np.log(by_hand.predict(runs) / runs["loss"])[mask]
+    assert score.rmse == pytest.approx(np.sqrt((error**2).mean()), rel=1e-9)
+    assert score.bias == pytest.approx(error.mean(), rel=1e-9)
+    assert score.n == mask.sum()
+    assert score.objective == by_hand.objective
+
+
+def test_the_simplest_of_equals_is_chosen(runs):
+    """A floor that is really zero costs a coefficient and gains nothing."""
+    truth = PowerLaw("tokens", 1e9, "B", "beta")
+    noise = np.exp(0.003 * np.random.default_rng(5).standard_normal(len(runs["tokens"])))
+    flat = runs | {"loss": truth(np.array([3.0, 0.1]), runs) * noise}
+    laws = {"richer": truth + PowerLaw("model_size", 1e9, "A", "alpha"), "true": truth}
+    assert choose(compare(laws, flat, holdout=largest(flat), starts=4)).name == "true"
+
+
+def test_checkpoints_of_one_run_are_one_draw(runs):
+    """Every row twice is no more evidence when both rows are of one run."""
+    n = len(runs["loss"])
+    twice = {name: np.concatenate([v, v]) for name, v in runs.items()}
+    laws = {name: CANDIDATES[name] for name in ("chinchilla", "no floor")}
+    once = compare(laws, runs, holdout=largest(runs), starts=4)
+    by_run = compare(laws, twice, holdout=largest(twice), starts=4, run=np.tile(np.arange(n), 2))
+    assert by_run[1].behind_se == pytest.approx(once[1].behind_se, rel=1e-3)
+    by_row = compare(laws, twice, holdout=largest(twice), starts=4)
+    assert by_row[1].behind_se < 0.8 * once[1].behind_se
+
+
+def test_largest_takes_whole_sizes(runs):
+    compute = runs["model_size"] * runs["tokens"]
+    mask = largest(runs, 0.25)
+    assert compute[mask].min() > compute[~mask].max()
+    assert mask.mean() == pytest.approx(0.25, abs=0.06)
+    tied = {"model_size": np.array([1e6] * 8 + [2e6] * 8), "tokens": np.full(16, 1e8)}
+    assert largest(tied, 0.1).tolist() == [False] * 8 + [True] * 8
+
+
+def test_extrapolation_is_what_the_noise_does_not_explain(runs):
+    (score,) = compare({"no floor": CANDIDATES["no floor"]}, runs, holdout=largest(runs), starts=8)
+    sd = extrapolation(score, noise=0.001)
+    assert sd**2 + 0.001**2 == pytest.approx(score.rmse**2)
+    assert extrapolation(score, noise=1.0) == 0
+    whole = fit(CANDIDATES["no floor"], runs, starts=8, replicates=20)
+    wider = extrapolated(whole, score, noise=0.001)
+    # At the tested reach beyond the largest run, the sd added is the one found.
+    top = (runs["model_size"] * runs["tokens"]).max()
+    far = {"model_size": np.array([1e9]), "tokens": np.array([top * np.exp(score.reach) / 1e9])}
+    center = wider.predict(far)
+    added = np.log(wider.interval(far)[1] / center) ** 2 - np.log(whole.interval(far)[1] / center) ** 2
+    assert np.sqrt(added) == pytest.approx(1.6449 * sd, rel=1e-3)
+
+
+def test_a_law_that_predicts_no_number_is_last(runs):
+    """A falling line through the loss ends below zero: as wrong as can be, and not an error."""
+    steep = runs | {"loss": 0.2 + 3 * np.exp(-np.log(runs["tokens"] / 1e8))}
+    scores = compare({"line": Line(), "chinchilla": chinchilla()}, steep, holdout=largest(runs, 0.4), starts=4)
+    assert scores[-1].name == "line"
+    assert scores[-1].rmse == np.inf
+    assert choose(scores).name == "chinchilla"
+
+
+def test_runs_without_a_size_are_ordered_by_tokens():
+    assert largest({"tokens": np.array([3e6, 1e6, 9e6]), "model_size": np.full(3, np.nan)}, 0.3).tolist() == [
+        False,
+        False,
+        True,
+    ]
+
+
+def test_refusals(runs):
+    steep = runs | {"loss": 0.2 + 3 * np.exp(-np.log(runs["tokens"] / 1e8))}
+    with pytest.raises(FitError, match=r"No candidate predicts a positive number for every held-out row"):
+        choose(compare({"line": Line()}, steep, holdout=largest(runs, 0.4), starts=4))
+    everything = np.ones(18, bool)
+    with pytest.raises(FitError, match=r"18 of 18 rows are held out; hold out some and leave some to fit"):
+        compare(CANDIDATES, runs, holdout=everything)
+    with pytest.raises(FitError, match=r"0 of 18 rows are held out"):
+        compare(CANDIDATES, runs, holdout=~everything)
+    with pytest.raises(ValueError, match=r"no candidate to compare; give at least one law by name"):
+        compare({}, runs, holdout=largest(runs))
+    with pytest.raises(ValueError, match=r"share is the part of the runs to hold out, between 0 and 1; got 25"):
+        largest(runs, 25)
+    same = {"model_size": np.full(4, 1e6), "tokens": np.full(4, 1e8)}
+    with pytest.raises(FitError, match=r"All runs took the same compute, so none is larger\. Hold out other rows"):
+        largest(same)
+    (score,) = compare({"c": Constant("E")}, runs, holdout=~largest(runs, 0.9), starts=2)
+    whole = fit(Constant("E"), runs, starts=2)
+    with pytest.raises(FitError, match=r"These held-out rows are not larger than those fitted\. Hold out largest"):
+        extrapolated(whole, score)

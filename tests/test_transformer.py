@@ -1,0 +1,285 @@
+"""The transformer against laws of nature (entropy, causality, symmetry) and the promises of muP."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mixopt.columns import Array
+from mixopt.proxy.data import TokenData
+from mixopt.proxy.face import Result
+from mixopt.sweep.settings import RunSettings
+
+torch = pytest.importorskip("torch", reason="the transformer proxy needs torch")
+
+from torch.nn import functional as F  # noqa: E402
+
+from mixopt.proxy import transformer  # noqa: E402
+from mixopt.proxy.model import Network, Shape, build, logits, losses, rms_norm, rotate, shape, states  # noqa: E402
+from mixopt.proxy.transformer import train  # noqa: E402
+
+STATES = 32
+
+
+def chain(seed: int) -> Array:
+    """Transition probabilities [32, 32] of a Markov chain."""
+    return np.random.default_rng(seed).dirichlet(np.full(STATES, 0.1), size=STATES)
+
+
+def walk(chances: Array, n: int, rng: np.random.Generator) -> Array:
+    edges, draws, state = np.cumsum(chances, axis=1), rng.random(n), 0
+    tokens = np.empty(n, dtype=np.uint16)
+    for place in range(n):
+        state = min(int(np.searchsorted(edges[state], draws[place])), STATES - 1)
+        tokens[place] = state
+    return tokens
+
+
+def entropy_rate(chances: Array) -> float:
+    stationary = np.linalg.matrix_power(chances, 1000)[0]
+    return float(-(stationary[:, None] * chances * np.log(chances + 1e-300)).sum())
+
+
+def unigram_entropy(tokens: Array) -> float:
+    shares = np.bincount(tokens, minlength=STATES) / len(tokens)
+    return float(-(shares * np.log(shares + 1e-300)).sum())
+
+
+@pytest.fixture(scope="module")
+def data() -> TokenData:
+    """Two corpora that are Markov chains of known entropy, and held-out text of each."""
+    rng = np.random.default_rng(5)
+    named = {"ash": chain(1), "birch": chain(2)}
+    return TokenData(
+        train={name: walk(chances, 20_000, rng) for name, chances in named.items()},
+        valid={name: walk(chances, 6_000, rng) for name, chances in named.items()},
+        bytes_per_token_train={name: 2.0 for name in named},
+        valid_bytes={name: 12_000 for name in named},
+        vocabulary=STATES,
+        tokenizer_path=Path("none"),
+        documents={name: 1 for name in named},
+    )
+
+
+def settings(**changes: object) -> RunSettings:
+    run = RunSettings(
+        "transformer",
+        tokens=32_000,
+        mixture={"ash": 0.75, "birch": 0.25},
+        unique_tokens={"ash": 20_000, "birch": 4_000},
+        seed=0,
+        model_size=20_000,
+        batch_tokens=512,
+        peak_lr=0.01,
+    )
+    return replace(run, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def result(data: TokenData) -> Result:
+    return train(settings(), data, sequence_length=64)
+
+
+def test_held_out_loss_is_between_the_entropy_rate_and_the_unigram_entropy(data: TokenData, result: Result) -> None:
+    for seed, name in ((1, "ash"), (2, "birch")):
+        # Nothing beats the entropy rate of the source, but for the chance of a finite held-out text.
+        assert entropy_rate(chain(seed)) - 0.05 < result.loss[name] < unigram_entropy(data.valid[name])
+    assert result.status == "finished"
+
+
+def test_bits_per_byte_are_the_nats_per_token_in_other_units(result: Result) -> None:
+    for name, loss in result.loss.items():
+        assert result.bits_per_byte[name] == pytest.approx(loss / math.log(2) * 6_000 / 12_000)
+
+
+def test_a_run_accounts_for_its_tokens(result: Result) -> None:
+    assert result.model_size == shape(20_000).model_size
+    assert result.steps == math.ceil(32_000 / 512)
+    assert result.flops == 6 * shape(20_000).model_size * 32_000
+    assert abs(result.realized["ash"] - 0.75) < 1 / 500
+    assert result.epochs["birch"] == pytest.approx(result.realized["birch"] * 32_000 / 4_000)
+    assert result.seconds > 0
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_does_not(data: TokenData, result: Result) -> None:
+    assert train(settings(), data, sequence_length=64).loss == result.loss
+    short = settings(tokens=2048)
+    assert train(short, data).loss != train(replace(short, seed=1), data).loss
+
+
+def test_more_of_a_corpus_is_better_for_it(data: TokenData, result: Result) -> None:
+    swapped = train(settings(mixture={"ash": 0.25, "birch": 0.75}), data, sequence_length=64)
+    assert swapped.loss["birch"] < result.loss["birch"]
+    assert swapped.loss["ash"] > result.loss["ash"]
+
+
+def test_a_tiny_corpus_that_repeats_is_memorized(data: TokenData) -> None:
+    seen: list[float] = []
+    run = settings(mixture={"ash": 1.0}, unique_tokens={"ash": 128}, tokens=64_000)
+    found = train(run, data, sequence_length=64, progress=lambda step, steps, loss: seen.append(loss))
+    assert found.epochs == {"ash": 500.0, "birch": 0.0}
+    assert seen[-1] < 0.5 * entropy_rate(chain(1)) < found.loss["ash"]
+
+
+def test_an_absurd_learning_rate_is_recorded_as_diverged(data: TokenData) -> None:
+    found = train(settings(peak_lr=1e4), data, sequence_length=64)
+    assert found.status == "diverged"
+    assert found.steps < 63
+    assert found.flops == 6 * shape(20_000).model_size * found.steps * 512
+    assert all(loss > math.log(STATES) for loss in found.loss.values())
+
+
+def test_a_loss_that_is_no_number_is_recorded_as_infinite(data: TokenData, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> "torch.Tensor":
+        return torch.tensor(math.nan)
+
+    monkeypatch.setattr(transformer, "losses", broken)
+    found = train(settings(), data, sequence_length=64)
+    assert (found.status, found.steps, found.flops) == ("diverged", 0, 0.0)
+    assert found.loss == {"ash": math.inf, "birch": math.inf} == found.bits_per_byte
+
+
+def test_progress_is_told_of_every_step(data: TokenData) -> None:
+    told: list[tuple[int, int]] = []
+    train(settings(tokens=3_000), data, progress=lambda step, steps, loss: told.append((step, steps)))
+    assert told == [(step, 6) for step in range(1, 7)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"peak_lr": None, "model_size": None}, r"model_size and peak_lr missing; a transformer needs them"),
+        ({"batch_tokens": 500}, r"batch_tokens 500 is not a multiple of the sequence length 128\. .* is: 512"),
+        ({"peak_lr": 0.0}, r"peak_lr 0\.0; it must be above 0 and finite\. Start from"),
+        ({"model_size": 100}, r"model_size 100; a transformer here has 2e4 to 5e8 non-embedding parameters"),
+        ({"schedule": "cosin"}, r"mixopt\.schedules has no 'cosin'; it has .*cosine"),
+    ],
+)
+def test_settings_that_cannot_be_trained_are_refused(data: TokenData, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        train(settings(**changes), data)
+
+
+def test_a_target_shorter_than_a_sequence_is_refused(data: TokenData) -> None:
+    short = replace(data, valid={"ash": data.valid["ash"][:100]})
+    with pytest.raises(ValueError, match=r"target 'ash' has 100 held-out tokens; a sequence takes 129\. Hold out more"):
+        train(settings(), short)
+
+
+def test_a_shape_hits_any_size_within_3_percent() -> None:
+    shapes = [(size, shape(size)) for size in np.geomspace(20e3, 500e6, 200)]
+    for size, found in shapes:
+        assert found.model_size == pytest.approx(size, rel=0.03)
+        assert found.width % found.heads == 0
+        assert found.width // found.heads % 2 == 0
+        assert 1.3 < found.hidden / found.width < 5
+    assert [found.depth for _, found in shapes] == sorted(found.depth for _, found in shapes)
+    assert shape(100e6).depth == 12
+
+
+@pytest.mark.parametrize("size", [20_000, 75_000, 400_000, 3_000_000])
+def test_a_network_has_the_parameters_that_its_shape_claims(size: int) -> None:
+    network = build(shape(size), 300, seed=0)
+    assert network.model_size == shape(size).model_size
+    flat = sum(group.flat.numel() for group in network.groups)
+    assert flat == network.model_size + 300 * shape(size).width
+
+
+def network_and_tokens(seed: int = 0) -> tuple[Network, "torch.Tensor"]:
+    random = torch.Generator().manual_seed(seed)
+    return build(Shape(32, 2, 2, 48), STATES, seed=seed), torch.randint(STATES, (3, 17), generator=random)
+
+
+def test_attention_is_causal() -> None:
+    network, tokens = network_and_tokens()
+    changed = tokens.clone()
+    changed[:, 9] = (changed[:, 9] + 1) % STATES
+    before, after = logits(network, tokens), logits(network, changed)
+    assert torch.equal(before[:, :9], after[:, :9])
+    assert not torch.isclose(before[:, 9:], after[:, 9:]).all(-1).any()
+
+
+def test_rotary_scores_depend_on_the_distance_alone() -> None:
+    random = torch.Generator().manual_seed(0)
+    query, key = torch.randn(2, 16, generator=random).expand(20, 2, 16).transpose(0, 1)[:, None, :, None]
+    angle = torch.outer(torch.arange(20), 10_000.0 ** -(torch.arange(0, 16, 2) / 16))
+    rotation = torch.polar(torch.ones_like(angle), angle)[:, None]
+    scores = rotate(query, rotation)[0, :, 0] @ rotate(key, rotation)[0, :, 0].T
+    for distance in range(-10, 10):
+        along = scores.diagonal(distance)
+        assert torch.allclose(along, along[0].expand_as(along), atol=1e-4)
+    assert scores.std() > 0.1
+
+
+def test_norm_and_loss_have_the_values_and_gradients_of_torch() -> None:
+    network, tokens = network_and_tokens()
+    x = torch.randn(4, 32, dtype=torch.float64, requires_grad=True)
+    assert torch.allclose(rms_norm(x), F.rms_norm(x, (32,)), atol=1e-4)
+    assert torch.autograd.gradcheck(rms_norm, (x,), atol=1e-4)
+    losses(network, tokens).backward()
+    own = [group.flat.grad.clone() for group in network.groups if group.flat.grad is not None]
+    for group in network.groups:
+        group.flat.grad.zero_()  # type: ignore[union-attr]
+    plain = F.cross_entropy(logits(network, tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+    plain.backward()
+    assert losses(network, tokens).item() == pytest.approx(plain.item(), rel=1e-6)
+    for mine, group in zip(own, network.groups, strict=True):
+        assert torch.allclose(mine, group.flat.grad, atol=1e-6)  # type: ignore[arg-type]
+
+
+def test_bf16_autocast_gives_the_loss_of_fp32() -> None:
+    network, tokens = network_and_tokens()
+    with torch.autocast("cpu", torch.bfloat16):
+        half = losses(network, tokens)
+    half.backward()
+    assert half.item() == pytest.approx(losses(network, tokens).item(), rel=0.01)
+    assert all(torch.isfinite(group.flat.grad).all() for group in network.groups)  # type: ignore[arg-type]
+
+
+def change_of_states(width: int, data: TokenData, *, scaled: bool) -> float:
+    """RMS change of the final states after 4 steps of the hidden matrices alone."""
+    network = build(Shape(width, 2, width // 16, 2 * width), STATES, seed=0)
+    embedding, hidden = network.groups
+    hidden = hidden if scaled else replace(hidden, lr_factor=1.0)
+    network = replace(network, groups=(replace(embedding, lr_factor=0.0), hidden))
+    tokens = torch.from_numpy(data.train["ash"][: 8 * 33].reshape(8, 33).astype(np.int64))
+    with torch.no_grad():
+        before = states(network, tokens)
+    stream = transformer.draw(data.train, {"ash": 1.0}, {"ash": 20_000}, 32, 32, 0)
+    transformer._fit(network, stream, [0, 8, 16, 24, 32], [0.004] * 4, "cpu", None)
+    with torch.no_grad():
+        return float((states(network, tokens) - before).square().mean().sqrt())
+
+
+def test_updates_do_not_depend_on_the_width_and_would_without_the_scaling(data: TokenData) -> None:
+    widths = (32, 64, 128, 256)
+    changes = [change_of_states(width, data, scaled=True) for width in widths]
+    assert max(changes) / min(changes) < 1.4
+    control = [change_of_states(width, data, scaled=False) for width in widths]
+    assert max(control) / min(control) > 2.5
+
+
+@pytest.mark.slow
+def test_the_best_learning_rate_does_not_move_with_the_width(data: TokenData, monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = [0.002 * 2**step for step in range(7)]
+    best: list[int] = []
+    for width in (32, 128):
+        monkeypatch.setattr(transformer, "shape", lambda size, width=width: Shape(width, 2, width // 16, 2 * width))
+        runs = [train(settings(peak_lr=rate, tokens=64_000), data, sequence_length=64) for rate in rates]
+        best.append(int(np.argmin([sum(run.loss.values()) for run in runs])))
+    assert 0 < best[0] < len(rates) - 1
+    assert abs(best[0] - best[1]) <= 1
+
+
+@pytest.mark.parametrize(("targets", "tokens"), [(1, 16_384), (5, 8_192)])
+def test_targets_are_measured_on_the_same_windows_spread_over_their_text(targets: int, tokens: int) -> None:
+    valid = {f"target {index}": np.arange(50_000, dtype=np.uint16) for index in range(targets)}
+    data = TokenData({}, valid, {}, {}, 60_000, Path("none"), {})
+    windows = transformer._held_out("target 0", data, 128)
+    assert windows.shape == (tokens // 128, 129)
+    assert (windows[0, 0], windows[-1, -1]) == (0, 49_999)
+    inputs = windows[:, :-1]
+    assert len(np.unique(inputs)) == inputs.size
+    assert np.ptp(np.diff(windows[:, 0].astype(int))) <= 1
