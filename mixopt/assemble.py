@@ -82,7 +82,7 @@ def _coefficients(fitted: Fit) -> dict[str, float]:
 
 
 def _ends(fitted: Fit, level: float) -> dict[str, Interval]:
-    lower, upper = np.quantile(fitted.replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    lower, upper = fitted.coefficient_intervals(level)
     ends = zip(fitted.law.names, lower.tolist(), upper.tolist(), strict=True)
     return {name: Interval(lower=low, upper=high, level=level) for name, low, high in ends}
 

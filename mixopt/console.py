@@ -72,7 +72,7 @@ def _tokenize(work: Workspace) -> TokenData:
 
 
 def _train(work: Workspace, data: TokenData, executor: str) -> Runs:
-    with _progress() as watch:
+    with progress() as watch:
         return pipeline.run_sweep(work, data, executor=executor, watch=watch)
 
 
@@ -160,7 +160,7 @@ def _cost_sentence(work: Workspace, shared: Frame, sweep: Sweep, done: int) -> s
 
 
 @contextmanager
-def _progress() -> Generator[Watch]:
+def progress() -> Generator[Watch]:
     """One bar over all runs, by their cost so that the time left is true, with the run in hand and its loss."""
     columns = (TextColumn("{task.fields[count]}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, TimeRemainingColumn(), TextColumn("{task.fields[note]}"), console=console) as bar:

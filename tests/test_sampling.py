@@ -83,9 +83,10 @@ def test_an_epoch_reads_no_token_twice_and_misses_less_than_a_window() -> None:
     for epoch in range(3):
         inputs = drawn.tokens(epoch * per_epoch, (epoch + 1) * per_epoch)[:, :-1].ravel()
         assert len(np.unique(inputs)) == inputs.size == per_epoch * 8 > 1003 - 8
-    first, second = (drawn.tokens(e * per_epoch, (e + 1) * per_epoch) for e in (0, 1))
-    assert set(first[:, 0].tolist()) != set(second[:, 0].tolist())  # other cuts
-    assert drawn.epochs["web"] == 3 * per_epoch * 8 / 1003
+    first, second = (drawn.tokens(e * per_epoch, (e + 1) * per_epoch)[:, 0] for e in (0, 1))
+    assert set(first.tolist()) == set(second.tolist())
+    assert first.tolist() != second.tolist()  # a fresh order
+    assert drawn.epochs["web"] == 3
 
 
 def test_the_label_of_a_token_is_the_token_after_it() -> None:
@@ -95,16 +96,34 @@ def test_the_label_of_a_token_is_the_token_after_it() -> None:
 
 
 def test_unique_tokens_bound_what_is_seen_and_smaller_sets_are_part_of_larger() -> None:
-    seen = [set(stream(400, unique=unique).tokens(0, 400).ravel().tolist()) for unique in (64, 256)]
-    web = [{token for token in tokens if token < 1000} for tokens in seen]
+    seen = [stream(400, unique=unique).tokens(0, 400)[:, :-1] for unique in (64, 256)]
+    web = [{token for token in inputs.ravel().tolist() if token < 1000} for inputs in seen]
     assert [len(tokens) for tokens in web] == [64, 256]
     assert web[0] < web[1]
+
+
+@pytest.mark.parametrize("unique", [40, 160, 400])
+def test_a_part_of_a_corpus_is_spread_over_all_of_it(unique: int) -> None:
+    """No stretch without a window is longer than thrice the even spacing (three-gap theorem), whatever the seed."""
+    for seed in range(20):
+        inputs = stream(400, unique=unique, seed=seed).tokens(0, 400)[:, 0].astype(int)
+        starts = np.unique(inputs[inputs < 1000])
+        gaps = np.diff(np.concatenate([starts, [starts[0] + 1000]]))
+        assert len(starts) == unique // 8
+        assert gaps.max() <= 3 * 1000 / len(starts) + 8
+
+
+def test_epochs_are_passes_over_what_a_run_may_see() -> None:
+    drawn = draw(corpora(), {"web": 1.0}, {"web": 100}, 36, 8, seed=0)  # 12 windows of 8 tokens
+    _, times = np.unique(drawn.starts, return_counts=True)
+    assert times.tolist() == [3] * 12
+    assert drawn.epochs["web"] == 3
 
 
 def test_realized_shares_are_within_a_sequence() -> None:
     drawn = stream(333, web=0.123)
     assert abs(drawn.realized["web"] - 0.123) < 1 / 333
-    assert drawn.epochs["code"] == pytest.approx(drawn.realized["code"] * 333 * 8 / 300)
+    assert drawn.epochs["code"] == pytest.approx(drawn.realized["code"] * 333 / (300 // 8))
 
 
 def test_mixtures_with_one_seed_read_each_corpus_in_one_order() -> None:
@@ -112,12 +131,6 @@ def test_mixtures_with_one_seed_read_each_corpus_in_one_order() -> None:
     reads = [s.tokens(0, 300)[s.corpus == 0] for s in (few, many, other)]
     assert (reads[0] == reads[1][: len(reads[0])]).all()
     assert not (reads[1] == reads[2][: len(reads[1])]).all()
-
-
-def test_a_corpus_smaller_than_a_sequence_goes_round() -> None:
-    drawn = draw({"tiny": np.arange(5, dtype=np.uint16)}, {"tiny": 1.0}, {"tiny": 5}, 10, 8, seed=0)
-    assert drawn.tokens(0, 10).shape == (10, 9)
-    assert drawn.epochs == {"tiny": 16.0}
 
 
 def test_the_first_sequences_are_a_stream() -> None:
@@ -133,3 +146,5 @@ def test_unknown_corpora_and_tokens_that_are_not_there_are_refused() -> None:
         draw(corpora(), {"web": 1.0}, {"web": 1001}, 10, 8, seed=0)
     with pytest.raises(ValueError, match=r"unique_tokens 0 of corpus 'web'"):
         draw(corpora(), {"web": 1.0}, {}, 10, 8, seed=0)
+    with pytest.raises(ValueError, match=r"unique_tokens 5 of corpus 'tiny'; it has 5 tokens, and a sequence has 8"):
+        draw({"tiny": np.arange(5, dtype=np.uint16)}, {"tiny": 1.0}, {"tiny": 5}, 10, 8, seed=0)

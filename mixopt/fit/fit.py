@@ -11,7 +11,7 @@ import numpy as np
 
 from mixopt.columns import Array, Columns
 from mixopt.errors import FitError
-from mixopt.fit.bootstrap import bootstrap, resample
+from mixopt.fit.bootstrap import bootstrap, resample, widening
 from mixopt.fit.gate import check
 from mixopt.fit.identify import null_directions
 from mixopt.fit.levenberg_marquardt import Solutions
@@ -41,6 +41,7 @@ class Fit:
     n : rows fitted
     support : smallest and largest value seen of each input that is one number per run, and of flops
     replicates : [s, p], coefficients of each bootstrap replicate
+    widening : factor by which predictions of replicates are spread about the fit's, for the coefficients fitted
     extrapolation : relative sd that predictions carry at `reach` beyond the largest run, from a hold-out of runs
     reach : how far beyond its largest run that hold-out predicted, in e-folds of compute
     """
@@ -55,6 +56,7 @@ class Fit:
     n: int
     support: Mapping[str, tuple[float, float]]
     replicates: Array = field(default_factory=lambda: np.empty((0, 0)))
+    widening: float = 1.0
     extrapolation: float = 0.0
     reach: float = 1.0
 
@@ -71,7 +73,7 @@ class Fit:
         return self._evaluate(self.theta, columns)
 
     def samples(self, columns: Columns) -> Array:
-        """The law's output at each replicate's coefficients, `[s, n]`.
+        """The law's output at each replicate's coefficients, `[s, n]`, spread about the fit's by `widening` on the log.
 
         Raises
         ------
@@ -80,7 +82,17 @@ class Fit:
         """
         if not len(self.replicates):
             raise FitError("This fit has no bootstrap replicates. Fit again with replicates=200.")
-        return self._evaluate(self.replicates, columns)
+        center = self.predict(columns)
+        return center * (self._evaluate(self.replicates, columns) / center) ** self.widening
+
+    def coefficient_intervals(self, level: float = 0.9) -> Array:
+        """Lower and upper end of each coefficient, `[2, p]`; empty `[2, 0]` without replicates."""
+        if not len(self.replicates):
+            return np.empty((2, 0))
+        space = space_of(self.law.coefficients)
+        center = space.to_search(self.theta)
+        ends = np.quantile(space.to_search(self.replicates), [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return space.to_theta(np.clip(center + self.widening * (ends - center), space.box.lower, space.box.upper))
 
     def interval(self, columns: Columns, level: float = 0.9, *, observation: bool = False) -> tuple[Array, Array]:
         """Lower and upper end, `[n]` each, of the interval for the mean of runs like these.
@@ -162,6 +174,7 @@ class Fit:
             "n": self.n,
             "support": {name: list(ends) for name, ends in self.support.items()},
             "replicates": self.replicates.tolist(),
+            "widening": self.widening,
             "extrapolation": self.extrapolation,
             "reach": self.reach,
         }
@@ -259,8 +272,7 @@ def fit(
     run = np.asarray(columns.get("run", np.arange(n)) if run is None else run)
     draws = np.empty((0, len(theta)))
     if replicates:
-        counts = resample(run, replicates, seed)
-        draws = bootstrap(law, columns, theta, norm, counts, len(theta) - len(null), len(np.unique(run)))
+        draws = bootstrap(law, columns, theta, norm, resample(run, replicates, seed))
     return Fit(
         law=law,
         theta=theta,
@@ -272,6 +284,7 @@ def fit(
         n=n,
         support=_support(law, columns),
         replicates=draws,
+        widening=widening(len(np.unique(run)), len(theta) - len(null)),
     )
 
 

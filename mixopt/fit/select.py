@@ -112,7 +112,11 @@ def select(runs: Runs, weights: Mapping[str, float], *, seed: int = 0, replicate
     full, screens = runs.of("transformer").finished(), runs.of("ngram").finished()
     noise = seed_noise(full)
     rates = screen.rates(screen.fit_screen(screens, seed=seed)) if len(screens) else {}
-    laws = {target: candidates(runs.corpora, **units(full.columns), rates=rates.get(target)) for target in weights}
+    least = dict(zip(full.targets, full["loss"].min(0).tolist(), strict=True))
+    laws = {
+        target: candidates(runs.corpora, **units(full.columns), least_loss=least[target], rates=rates.get(target))
+        for target in weights
+    }
     mask = largest(full.columns, _HELD_OUT)
     scores = {
         target: compare(laws[target], full.target(target), holdout=mask, **_options(noise[target], seed))

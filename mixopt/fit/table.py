@@ -32,7 +32,7 @@ def _rows(fitted: Fit, level: float) -> list[tuple[str, ...]]:
     at_bound = fitted.at_bound()
     ends = [""] * len(fitted.theta)
     if len(fitted.replicates):
-        low, high = np.quantile(fitted.replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        low, high = fitted.coefficient_intervals(level)
         ends = [f"{a:.4g} to {b:.4g}" for a, b in zip(low, high, strict=True)]
     return [
         (c.name, f"{fitted.theta[i]:.4g}", ends[i], _prior(c), "at its end" if at_bound[i] else "inside")

@@ -15,13 +15,19 @@ class Constant(Law):
     What is left when model and data are unlimited: the entropy of the text itself. Alone it predicts the same loss
     for every run, so it is used as the first term of a sum.
 
+    Parameters
+    ----------
+    name : of the coefficient
+    lower, upper : nats per token, ends of its box
+    prior : center and sd of a Gaussian prior on log E; None for none
+
     Inputs
     ------
     None.
 
     Coefficients
     ------------
-    E : nats per token, in [0.1, 5], searched in log. Published: 1.82 for MassiveText (Besiroglu et al. 2024).
+    E : nats per token, in [lower, upper], searched in log. Published: 1.82 for MassiveText (Besiroglu et al. 2024).
 
     References
     ----------
@@ -40,6 +46,7 @@ class Constant(Law):
     name: str = "E"
     lower: float = 0.1
     upper: float = 5.0
+    prior: tuple[float, float] | None = None
 
     inputs = ()
     output = "loss"
@@ -47,7 +54,7 @@ class Constant(Law):
     reference = "Hoffmann et al. 2022, arXiv:2203.15556; refitted by Besiroglu et al. 2024, arXiv:2404.10102"
 
     def __post_init__(self) -> None:
-        self._declare(coefficients=(Coefficient(self.name, self.lower, self.upper, log=True),))
+        self._declare(coefficients=(Coefficient(self.name, self.lower, self.upper, log=True, prior=self.prior),))
 
     def __call__(self, theta: Array, columns: Columns) -> Array:
         return theta[..., :1]

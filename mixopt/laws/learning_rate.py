@@ -10,7 +10,7 @@ from mixopt.laws.law import Coefficient, Law
 # Step Law: lr* = 1.79 N^-.713 D^.307 at its own batch B* = .58 D^.571. A square-root rule for the batch carries
 # .571 / 2 of the power of D with it, which leaves .307 - .285 = .02 for D at a given batch.
 _BATCH = Coefficient("p_batch", -0.5, 1.5, prior=(0.5, 0.2))
-_TOKENS = Coefficient("p_tokens", -1.0, 1.0, prior=(0.02, 0.15))
+_TOKENS = Coefficient("p_tokens", -1.0, 1.0, prior=(0.02, 0.06))
 _SIZE = Coefficient("p_size", -1.5, 0.5, prior=(-0.713, 0.15))
 
 
@@ -45,7 +45,7 @@ class OptimalLearningRate(Law):
     ------------
     lr0 : in [1e-5, 1], searched in log; prior .003, within a factor of 7
     p_batch : in [-.5, 1.5]; prior .5 +- .2, between no scaling and the linear rule
-    p_tokens : in [-1, 1]; prior .02 +- .15. Published: .307 along the best batch, which itself grows as D^.571; what
+    p_tokens : in [-1, 1]; prior .02 +- .06. Published: .307 along the best batch, which itself grows as D^.571; what
         is left at a given batch under the square-root rule is .02
     p_size : in [-1.5, .5]; prior -.713 +- .15. Published: -.713
 
@@ -113,7 +113,7 @@ class LearningRatePenalty(Law):
 
     Coefficients
     ------------
-    c : nats per squared factor of e, in [.0003, 3], searched in log; prior .03, within a factor of 4.5
+    c : nats per squared factor of e, in [.0003, 3], searched in log; prior .05, within a factor of 2.7
     lr0, p_batch, p_tokens, p_size : as in `OptimalLearningRate`
 
     Examples
@@ -134,7 +134,7 @@ class LearningRatePenalty(Law):
     reference = "Li et al. 2025, arXiv:2503.04715"
 
     def __post_init__(self) -> None:
-        c = Coefficient("c", 3e-4, 3.0, log=True, prior=(float(np.log(0.03)), 1.5))
+        c = Coefficient("c", 3e-4, 3.0, log=True, prior=(float(np.log(0.05)), 1.0))
         optimum = self.optimum
         self._declare(inputs=("peak_lr", *optimum.inputs), coefficients=(c, *optimum.coefficients))
 

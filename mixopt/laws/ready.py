@@ -23,6 +23,8 @@ from mixopt.laws.token_exchange import TokenExchange
 # values, R within a factor of 2 and the exponent of the size within .15.
 _R_PRIOR = (log(PUBLISHED_R), 0.7)
 _ALPHA_PRIOR = (0.35, 0.15)
+# No run says where losses end, only that they end below the lowest seen: at half of it, within a factor of 1.65.
+_FLOOR_SHARE, _FLOOR_SD = 0.5, 0.5
 
 
 def candidates(
@@ -31,6 +33,7 @@ def candidates(
     tokens_unit: float,
     size_unit: float,
     batch_unit: float,
+    least_loss: float | None = None,
     rates: Mapping[str, float] | None = None,
 ) -> dict[str, Law]:
     r"""The laws that compete for a target, by name.
@@ -47,7 +50,9 @@ def candidates(
     Parameters
     ----------
     corpora : names, in the order of the columns
-    tokens_unit, size_unit, batch_unit : where coefficients are defined; `units` takes them from the runs
+    tokens_unit, size_unit, batch_unit : where coefficients are defined
+    least_loss : nats per token, lowest loss of the runs; the irreducible loss is looked for below it, not above 5
+        where it is None
     rates : rates of exchange for this target by corpus, up to a common factor (`TokenExchange.exchange_rates`)
 
     Raises
@@ -75,20 +80,13 @@ def candidates(
     effective = CorpusRepetition(_R_PRIOR) >> CriticalBatch("corpus_tokens", tokens_unit)
     size = PowerLaw("model_size", size_unit, "A", "alpha", _ALPHA_PRIOR)
     learning_rate = LearningRatePenalty(batch_unit, tokens_unit)
-    return {name: effective >> (Constant("E") + size + law + learning_rate) for name, law in mixtures.items()}
+    return {name: effective >> (_floor(least_loss) + size + law + learning_rate) for name, law in mixtures.items()}
 
 
-def ngram(corpora: Sequence[str], *, tokens_unit: float) -> Law:
-    r"""The law of a proxy that has no size, batch or learning rate: an n-gram model.
-
-    .. math:: L = E + B \left(\epsilon + \sum_i (m_i D_i')^{g}\right)^{-\beta}
-
-    Its rates of exchange, found in seconds, are the `rates` of `candidates`.
-
-    >>> ngram(["web", "code"], tokens_unit=1e6).names
-    ('R', 'E', 'm[web]', 'm[code]', 'g', 'eps', 'B', 'beta')
-    """
-    return CorpusRepetition(_R_PRIOR) >> (Constant("E") + TokenExchange(tuple(corpora), tokens_unit))
+def _floor(least_loss: float | None) -> Law:
+    if least_loss is None:
+        return Constant("E")
+    return Constant("E", 0.02 * least_loss, least_loss, (log(_FLOOR_SHARE * least_loss), _FLOOR_SD))
 
 
 def units(columns: Columns) -> dict[str, float]:

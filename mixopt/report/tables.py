@@ -1,7 +1,7 @@
 """The tables of the report: a header, and rows whose first cell names them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,8 +50,6 @@ def _forced(outcome: Outcome, corpus: str) -> float | None:
 
 def sensitivities(outcome: Outcome) -> tuple[str, ...]:
     """What more of each limit would be worth; a share cannot fall below 0, so that limit is left to `mixture`."""
-    from dataclasses import replace
-
     free = {f"share_lower[{name}]" for name in outcome.corpora if _forced(outcome, name) is not None}
     kept = {name: slope for name, slope in outcome.plan.multipliers.items() if name not in free}
     return replace(outcome.plan, multipliers=kept).sensitivities()
@@ -171,14 +169,14 @@ def _kinds(outcome: Outcome) -> Array:
     same = (table["batch_tokens"] == usual["batch_tokens"][0]) & (table["peak_lr"] == usual["peak_lr"][0])
     seeds = table.columns.get("seed", np.zeros(len(table)))
     return np.select(
-        [table["proxy"] == "ngram", table["proxy"] != "transformer", seeds != trained_seed(outcome), ~same, reference],
+        [table["proxy"] == "ngram", table["proxy"] != "transformer", seeds != _first_seed(outcome), ~same, reference],
         ["n-gram screen of mixtures", "other proxies", "another seed", "learning rate and batch size",
          f"sizes and tokens, {outcome.reference_name}"],
         "mixtures",
     )  # fmt: skip
 
 
-def trained_seed(outcome: Outcome) -> float:
+def _first_seed(outcome: Outcome) -> float:
     """The seed of the runs that are not repetitions: the lowest."""
     return float(np.min(outcome.trained.columns.get("seed", np.zeros(1))))
 

@@ -9,18 +9,19 @@ import numpy as np
 from mixopt.columns import Array
 from mixopt.sampling.quota import quota_order
 
+_GOLDEN = (5**0.5 - 1) / 2
+
 
 @dataclass(frozen=True)
 class Stream:
     """Which window of which corpus each sequence is; the tokens stay where they are until `tokens` gathers them.
 
-    `corpus` [n] indexes `names`; `starts` [n] counts tokens from the first of the corpus's unique tokens, which form a
-    ring of `unique` tokens that begins at `offsets` and goes round the end of the corpus.
+    `corpus` [n] indexes `names`; `starts` [n] is the first token of each sequence in its corpus; `unique` the windows
+    of each corpus that the run may see.
     """
 
     names: tuple[str, ...]
     sources: tuple[Array, ...]
-    offsets: tuple[int, ...]
     unique: tuple[int, ...]
     corpus: Array
     starts: Array
@@ -36,8 +37,8 @@ class Stream:
         step = np.arange(self.sequence_length + 1)
         for index in np.unique(corpus):
             here = corpus == index
-            place = (starts[here, None] + step) % self.unique[index] + self.offsets[index]
-            found[here] = self.sources[index][place % len(self.sources[index])]
+            source = self.sources[index]
+            found[here] = source[(starts[here, None] + step) % len(source)]
         return found
 
     def first(self, n: int) -> "Stream":
@@ -51,9 +52,9 @@ class Stream:
 
     @property
     def epochs(self) -> dict[str, float]:
-        """Passes over the unique tokens of each corpus: its sequences times their length, by its unique tokens."""
-        drawn = np.bincount(self.corpus, minlength=len(self.names)) * self.sequence_length
-        return {name: float(drawn[index] / max(1, self.unique[index])) for index, name in enumerate(self.names)}
+        """Passes over the windows of each corpus that the run may see."""
+        drawn = np.bincount(self.corpus, minlength=len(self.names)).tolist()
+        return {name: drawn[index] / max(1, self.unique[index]) for index, name in enumerate(self.names)}
 
 
 def draw(
@@ -66,18 +67,17 @@ def draw(
 ) -> Stream:
     """The n sequences of a run.
 
-    A run may see `unique_tokens` of each corpus: that many tokens from an offset that the seed chooses, going round the
-    end of the corpus, so that a smaller number is part of a larger. This ring is cut into windows of `sequence_length`
-    tokens, each read with the token after it, the label of its last. A token is the input of one window an epoch at
-    most. Each epoch shifts the cuts and shuffles the windows afresh; what is left over, less than a window, differs
-    from epoch to epoch. Corpora take turns by `quota_order`. The windows of a corpus depend on the seed, its name and
-    its unique tokens alone: mixtures with one seed read each corpus in the same order, and differ by nothing else.
+    A corpus is cut into windows of `sequence_length` tokens, each read with the token after it, the label of its last.
+    A run may see `unique_tokens` of it: windows spread evenly over the whole corpus from a place that the seed chooses,
+    so that a small part resembles the whole; a smaller number is part of a larger. Each epoch shuffles them afresh.
+    Corpora take turns by `quota_order`. The windows of a corpus depend on the seed, its name and its unique tokens
+    alone: mixtures with one seed read each corpus in the same order, and differ by nothing else.
 
     Inputs
     ------
     train : tokens of each corpus
     mixture : share of each corpus; one that is left out has share 0
-    unique_tokens : tokens of each corpus that the run may see; a corpus of share 0 may be left out
+    unique_tokens : tokens of each corpus that the run may see, in whole windows; a corpus of share 0 may be left out
 
     Raises
     ------
@@ -91,33 +91,44 @@ def draw(
     ({'web': 2.0}, (2, 11))
     """
     names = tuple(train)
-    unique = tuple(int(unique_tokens.get(name, 0)) for name in names)
-    _check(train, mixture, unique)
+    unique = tuple(int(unique_tokens.get(name, 0)) // sequence_length for name in names)
+    _check(train, mixture, unique_tokens, sequence_length)
     order = quota_order(np.array([mixture.get(name, 0.0) for name in names]), n)
     starts = np.empty(n, dtype=np.int64)
-    offsets: list[int] = []
     for index, name in enumerate(names):
         random = np.random.default_rng([seed, zlib.crc32(name.encode())])
-        offsets.append(int(random.integers(len(train[name]))))
+        windows = spread(len(train[name]) // sequence_length, float(random.random()))[: unique[index]]
         here = order == index
-        starts[here] = _windows(unique[index], int(here.sum()), sequence_length, random)
-    return Stream(names, tuple(train.values()), tuple(offsets), unique, order, starts, sequence_length)
+        starts[here] = sequence_length * _epochs(windows, int(here.sum()), random)
+    return Stream(names, tuple(train.values()), unique, order, starts, sequence_length)
 
 
-def _windows(unique: int, n: int, length: int, random: np.random.Generator) -> Array:
-    """Starts of the first n windows on the ring, epoch after epoch."""
-    per_epoch = max(1, unique // length)
-    epochs = [random.integers(unique) + length * random.permutation(per_epoch) for _ in range(-(-n // per_epoch))]
+def spread(n: int, offset: float) -> Array:
+    """The numbers 0 to n - 1 in an order of which every beginning is spread evenly over the whole, [n].
+
+    Steps of the golden ratio round a circle leave no large gap, wherever they end (three-gap theorem).
+
+    >>> spread(12, 0.0)[:4].tolist()
+    [0, 5, 10, 2]
+    """
+    return np.argsort((offset + _GOLDEN * np.arange(n)) % 1, kind="stable")
+
+
+def _epochs(windows: Array, n: int, random: np.random.Generator) -> Array:
+    """The first n of the windows, epoch after epoch, each in an order of its own."""
+    epochs = [random.permutation(windows) for _ in range(-(-n // max(1, len(windows))))]
     return np.concatenate([np.empty(0, dtype=np.int64), *epochs])[:n]
 
 
-def _check(train: Mapping[str, Array], mixture: Mapping[str, float], unique: tuple[int, ...]) -> None:
-    for name in mixture:
+def _check(
+    train: Mapping[str, Array], mixture: Mapping[str, float], unique_tokens: Mapping[str, int], length: int
+) -> None:
+    for name, share in mixture.items():
         if name not in train:
             raise ValueError(f"mixture names corpus {name!r}; there are {', '.join(train)}. Correct the name.")
-    for name, tokens in zip(train, unique, strict=True):
-        if mixture.get(name, 0.0) > 0 and not 1 <= tokens <= len(train[name]):
+        tokens, there = unique_tokens.get(name, 0), len(train[name])
+        if share > 0 and not length <= tokens <= there:
             raise ValueError(
-                f"unique_tokens {tokens} of corpus {name!r}; it has {len(train[name])} tokens. "
-                "Ask for at least 1 and at most that."
+                f"unique_tokens {tokens} of corpus {name!r}; it has {there} tokens, and a sequence has {length}. "
+                "Ask for at least a sequence and at most what there is."
             )

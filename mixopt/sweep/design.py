@@ -91,13 +91,13 @@ class Frame:
         r"""Tokens of each corpus that a run of `tokens` may see before it repeats.
 
         Epoch-matched (simulated epoching): :math:`U_i D / D_{target}`, so that a proxy repeats a scarce corpus as
-        often as the target run will. Never under four sequences, never more than are on disk.
+        often as the target run will. In whole sequences, four at least, never more than are on disk.
         """
         matched = self.study.sweep.epoch_matched if matched is None else matched
         share = min(1.0, tokens / self.target_tokens) if matched else 1.0
-        least = 4 * self.study.sequence_length
-        tokens_of = np.minimum(np.maximum(self.available * share, least), self.counted)
-        return {name: int(unique) for name, unique in zip(self.corpora, tokens_of, strict=True)}
+        length = self.study.sequence_length
+        sequences = np.minimum(np.maximum(self.available * share / length, 4), self.counted / length)
+        return {name: int(unique) * length for name, unique in zip(self.corpora, sequences, strict=True)}
 
 
 def frame(study: Study, counted: Mapping[str, float], data: str = "") -> Frame:
@@ -132,7 +132,7 @@ def design(frame: Frame) -> Sweep:
     sweep = frame.study.sweep
     on_levels = sweep.mixtures - sweep.favorites
     pool = _mixtures(frame, max(sweep.screen, on_levels))
-    screens = [frame.screen(mixture, sweep.tokens[0]) for mixture in pool[: sweep.screen]]
+    screens = [frame.screen(mixture, _middle(sweep.tokens)) for mixture in pool[: sweep.screen]]
     runs = [*screens, *_on_levels(frame, pool, on_levels), *_off_diagonal(frame), *_rates(frame), *_replicates(frame)]
     designed = Sweep(frame.corpora, tuple(frame.study.targets), _distinct(runs))
     _check_cost(frame.study, designed)
