@@ -14,10 +14,9 @@ from types import ModuleType
 # Files that hold a folder's noun rather than one of its kinds.
 _NOUNS: dict[str, frozenset[str]] = {
     "schedules": frozenset({"schedule"}),
-    "proxy": frozenset({"face", "data", "model", "tokenizer"}),
-    "execute": frozenset({"face", "store"}),
+    "proxy": frozenset({"face", "data", "model", "shape"}),
+    "execute": frozenset({"store"}),
     "emit": frozenset({"face", "write"}),
-    "importers": frozenset({"face"}),
     "laws": frozenset({"law", "combine", "ready"}),
 }
 

@@ -1,5 +1,6 @@
 """A plan becomes a recipe: schedules over its tokens, epochs and files of its corpora, and where it all comes from."""
 
+import os
 from collections.abc import Mapping
 from importlib.metadata import version
 
@@ -11,14 +12,11 @@ from mixopt.fit.select import Selection
 from mixopt.optimize.plan import Interval as Ends
 from mixopt.optimize.plan import Plan
 from mixopt.proxy.data import TokenData
+from mixopt.proxy.shape import BASE_WIDTH, LARGEST_SIZE, SMALLEST_SIZE, shape
 from mixopt.recipe import CorpusUse, Interval, Model, Prediction, Provenance, Recipe, Stage, Target
 from mixopt.schedules.constant import constant
 from mixopt.schedules.schedule import Schedule
 from mixopt.study import Study
-
-_LR_NOTE = (
-    "peak LR is that of the proxies' base width under muP scaling; a trainer without muP scales it by its own rule."
-)
 
 
 def recipe_of(
@@ -35,7 +33,7 @@ def recipe_of(
     tokens, batch = int(chosen.tokens), chosen.batch_tokens or study.sequence_length
     return Recipe(
         provenance=_provenance(study, selection, plan, runs),
-        model=Model(model_size=int(chosen.model_size), note=_LR_NOTE),
+        model=_model(int(chosen.model_size), chosen.peak_lr or 0.0),
         tokens=tokens,
         sequence_length=study.sequence_length,
         batch=constant(batch, tokens),
@@ -57,6 +55,17 @@ def recipe_of(
         seed=study.seed,
         tokenizer=str(data.tokenizer_path),
     )
+
+
+def _model(model_size: int, peak_lr: float) -> Model:
+    """The size, and how its trainer has to read the learning rate, which proxies transfer across widths by muP."""
+    rule = f"peak LR is that of width {BASE_WIDTH} under muP: hidden matrices of width w take {BASE_WIDTH}/w of it"
+    if not SMALLEST_SIZE <= model_size <= LARGEST_SIZE:
+        return Model(model_size=model_size, note=f"{rule}, embeddings all of it.")
+    like = shape(model_size)
+    scaled = f"{peak_lr * BASE_WIDTH / like.width:.3g} at width {like.width} and depth {like.depth}, the proxies' shape"
+    note = f"{rule} ({scaled}), embeddings all of it."
+    return Model(model_size=model_size, width=like.width, depth=like.depth, note=note)
 
 
 def learning_rate(schedule: str, peak_lr: float, tokens: int) -> Schedule:
@@ -105,7 +114,7 @@ def _use(study: Study, data: TokenData, name: str, seen: float, available: float
         epochs=seen / available,
         documents=documents,
         mean_document_tokens=len(data.train[name]) / documents,
-        files=tuple(str(path) for path in study.corpora[name].paths()),
+        files=tuple(os.path.normpath(path) for path in study.corpora[name].paths()),
     )
 
 

@@ -6,18 +6,28 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from mixopt import pipeline
 from mixopt.execute.local import Watch, available_cores
 from mixopt.execute.store import split
-from mixopt.optimize.plan import Plan
+from mixopt.optimize.plan import Baseline, Plan
 from mixopt.pipeline import Workspace
 from mixopt.proxy.data import TokenData
 from mixopt.report.outcome import Outcome
 from mixopt.report.page import write_report
 from mixopt.runs import Runs
+from mixopt.schedules.schedule import Schedule
 from mixopt.sweep.design import Frame, design
 from mixopt.sweep.settings import RunSettings, Sweep
 
@@ -37,7 +47,7 @@ def make_recipe(source: Path, out: Path | None, executor: str) -> None:
     with console.status("writing the recipe and its report"):
         emitted = pipeline.emit(work, outcome.recipe)
         page = write_report(outcome, work.folder)
-    show_plan(outcome.plan)
+    show_plan(outcome)
     show_warnings(outcome.selection.warnings + outcome.plan.notes)
     _show_paths({"recipe": work.folder / "recipe.yaml", "report": page}, emitted)
 
@@ -86,42 +96,64 @@ def _decide(work: Workspace, data: TokenData, runs: Runs) -> Outcome:
     return Outcome(work.study, runs, selection, plan, recipe, available)
 
 
-def show_plan(plan: Plan) -> None:
-    """The decision: mixture against the usual ones, then size, tokens, batch and learning rate."""
+def show_plan(outcome: Outcome) -> None:
+    """The decision: the mixture against the usual ones, then size, tokens, batch and learning rate."""
+    plan, recipe = outcome.plan, outcome.recipe
     console.print(_mixture_table(plan))
-    chosen, table = plan.chosen, Table(title="Recipe", show_header=False)
-    table.add_column(style="bold")
-    table.add_column()
+    table = Table(title="Recipe", show_header=False)
     low, high = plan.interval or (math.nan, math.nan)
-    table.add_row("predicted loss", f"{plan.loss:.4f} nats/token ({plan.level:.0%} interval {low:.4f} to {high:.4f})")
-    table.add_row("model size", f"{chosen.model_size:,.0f} non-embedding parameters")
-    table.add_row("tokens", f"{chosen.tokens:,.0f}")
-    table.add_row("batch size", f"{chosen.batch_tokens or math.nan:,.0f} tokens")
-    table.add_row("peak LR", f"{chosen.peak_lr or math.nan:.3g}")
-    table.add_row("compute", f"{plan.flops:.3g} FLOPs")
+    for name, value in {
+        "predicted loss": f"{plan.loss:.4f} nats/token, {plan.level:.0%} interval {low:.4f} to {high:.4f}",
+        "model size": f"{recipe.model.model_size:,} non-embedding parameters",
+        "tokens": f"{recipe.tokens:,}",
+        "batch size": f"{recipe.batch.peak:,.0f} tokens",
+        "peak LR": f"{recipe.learning_rate.peak:.3g}",
+        "schedule": f"{outcome.study.choose.schedule}: {_in_words(recipe.learning_rate)}",
+        "compute": f"{plan.flops:.3g} of {outcome.study.budget.flops:.3g} FLOPs",
+    }.items():
+        table.add_row(f"[bold]{name}[/bold]", value)
     console.print(table)
 
 
 def show_warnings(warnings: tuple[str, ...]) -> None:
     """What the reader has to know before believing the numbers."""
     for warning in warnings:
-        console.print(f"[yellow]note[/yellow] {warning}", highlight=False)
+        console.print(f"[yellow]note[/yellow] {escape(warning)}", highlight=False)
 
 
 def _mixture_table(plan: Plan) -> Table:
-    table = Table(title="Mixture", caption="epochs: passes over the tokens of the corpus")
+    """Shares and epochs of the plan beside those of the natural and the uniform mixture, and their losses."""
+    others = {name: plan.baselines[name] for name in ("natural", "uniform") if name in plan.baselines}
+    table = Table(title="Mixture: share of the tokens x passes over the corpus")
     table.add_column("corpus")
-    names = {"plan": (plan.chosen.mixture, plan.epochs)}
-    names |= {name: (plan.baselines[name].mixture, plan.baselines[name].epochs) for name in plan.baselines}
-    for name in names:
+    for name in ("recommended", *others):
         table.add_column(name, justify="right")
-    for corpus in plan.chosen.mixture:
-        cells = [f"{mixture[corpus]:6.1%} {epochs[corpus]:5.2f} ep" for mixture, epochs in names.values()]
-        table.add_row(corpus, *cells)
+    for corpus, share in plan.chosen.mixture.items():
+        cells = [_share(share, plan.epochs[corpus])]
+        cells += [_share(other.mixture[corpus], other.epochs[corpus]) for other in others.values()]
+        table.add_row(escape(corpus), *cells)
     table.add_section()
-    losses = [plan.loss, *(baseline.loss for baseline in plan.baselines.values())]
-    table.add_row("predicted loss", *(f"{loss:.4f}" for loss in losses))
+    table.add_row("predicted loss", f"{plan.loss:.4f}", *(f"{other.loss:.4f}" for other in others.values()))
+    table.add_row("behind", "", *(_behind(other) for other in others.values()))
     return table
+
+
+def _share(share: float, epochs: float) -> str:
+    return f"{share:.1%} x {epochs:.2f}"
+
+
+def _behind(other: Baseline) -> str:
+    low, high = other.difference_interval or (math.nan, math.nan)
+    return f"{other.difference:+.3f} ({low:.3f} to {high:.3f})"
+
+
+def _in_words(schedule: Schedule) -> str:
+    spans = [f"{part.tokens / schedule.tokens:.0%}" for part in schedule.segments]
+    changes = [
+        f"at {part.end:.3g}" if part.start == part.end else f"{part.shape} to {part.end:.3g}"
+        for part in schedule.segments
+    ]
+    return ", ".join(f"{span} {change}" for span, change in zip(spans, changes, strict=True))
 
 
 def _sweep_table(sweep: Sweep) -> Table:
@@ -172,7 +204,7 @@ class _Watcher:
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
-        self._task = bar.add_task("", total=0, count="proxy runs", note="")
+        self._task: TaskID | None = None
         self._left: dict[str, float] = {}
         self._total = 0.0
         self._runs = 0
@@ -184,6 +216,8 @@ class _Watcher:
             self._runs += 1
         self._left[run.id] = cost * (1 - step / steps) if steps else cost
         done = sum(left == 0 for left in self._left.values())
+        if self._task is None:  # nothing is shown where nothing is to do
+            self._task = self._bar.add_task("", count="proxy runs", note="")
         self._bar.update(
             self._task,
             total=self._total,

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from mixopt.recipe import Recipe
 from mixopt.runs import Runs
 from mixopt.study import Study
 from mixopt.study_sections import TextSource
-from mixopt.sweep.design import Frame, design, favorites, frame
+from mixopt.sweep.design import Frame, check_cost, design, favorites, frame
 from mixopt.sweep.settings import Sweep
 from mixopt.sweep.simplex import fill
 
@@ -53,6 +54,7 @@ class Workspace:
         """Read and check the study; nothing is written yet."""
         source = Path(source)
         study = Study.read(source)
+        check_cost(study)
         return cls(study, source, Path(folder) if folder else Path("outputs") / study.name)
 
 
@@ -203,7 +205,7 @@ def _announce(work: Workspace, sweep: Sweep) -> None:
 
 
 def _key(*parts: str) -> str:
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return hashlib.sha256("\n".join((version("mixopt"), *parts)).encode()).hexdigest()
 
 
 def _stored(path: Path, key: str) -> dict[str, Any] | None:

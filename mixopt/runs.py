@@ -190,9 +190,9 @@ def _validate(runs: Runs) -> None:
         raise RunsError(f"{source} lacks the column {missing[0]!r}; a run needs {', '.join(_REQUIRED)}.")
     ids, counts = np.unique(columns["run"], return_counts=True)
     if (counts > 1).any():
-        raise RunsError(f"{source} has run {ids[counts > 1][0]!r} {counts.max()} times; each run has one row.")
+        raise RunsError(f"{source} has run {str(ids[counts > 1][0])!r} {counts.max()} times; each run has one row.")
     if len(strange := sorted(set(columns["status"]) - {"finished", "diverged"})):
-        raise RunsError(f"{source} has the status {strange[0]!r}; it is finished or diverged.")
+        raise RunsError(f"{source} has the status {str(strange[0])!r}; it is finished or diverged.")
     for name, values in columns.items():
         _check_range(runs, name, values)
     total = columns["mixture"].sum(-1)

@@ -30,3 +30,24 @@ def reference_table() -> Callable[[str, str], Path]:
         return path
 
     return find
+
+
+@pytest.fixture(scope="session")
+def study_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the data of two tiny corpora, web and code, and the target code: training takes no time."""
+    from mixopt.corpora import Corpus
+    from mixopt.proxy.data import prepare
+
+    rng = np.random.default_rng(5)
+    words = ["".join(rng.choice(list("abcdefghijklmnop"), 5)) for _ in range(300)]
+
+    def text(low: int, high: int) -> str:
+        return " ".join(words[i] for i in rng.integers(low, high, 4_000))
+
+    corpora = {
+        name: Corpus(name, (text(*span), text(*span)), (text(*span),), None, name)
+        for name, span in (("web", (0, 300)), ("code", (200, 300)))
+    }
+    folder = tmp_path_factory.mktemp("study")
+    prepare(corpora, {"code": corpora["code"].valid}, folder / "data", vocabulary=300, leakage_limit=1.0)
+    return folder

@@ -15,7 +15,6 @@ from mixopt.errors import RunsError
 from mixopt.execute import local, simulate
 from mixopt.execute.store import collect, path_of, save, split
 from mixopt.proxy.data import load as load_data
-from mixopt.proxy.data import prepare
 from mixopt.sweep.settings import RunSettings, Sweep
 
 UNIQUE = {"web": 20_000, "code": 5_000}
@@ -96,23 +95,6 @@ def test_the_simulated_world_has_diminishing_returns_and_a_best_learning_rate():
     assert loss(peak_lr=1e-2) < min(loss(peak_lr=3e-3), loss(peak_lr=3e-2))
     own, other = (simulate.true_loss(run(share), ("code",))["code"] for share in (0.2, 0.8))
     assert own < other  # a target is served best by the corpus of its name
-
-
-@pytest.fixture(scope="module")
-def study_folder(tmp_path_factory):
-    """A folder with data of two tiny corpora, for real training."""
-    from mixopt.corpora import Corpus
-
-    rng = np.random.default_rng(5)
-    words = ["".join(rng.choice(list("abcdefghijklmnop"), 5)) for _ in range(300)]
-    text = lambda low, high: " ".join(words[i] for i in rng.integers(low, high, 4_000))  # noqa: E731
-    corpora = {
-        name: Corpus(name, (text(*span), text(*span)), (text(*span),), None, name)
-        for name, span in (("web", (0, 300)), ("code", (200, 300)))
-    }
-    folder = tmp_path_factory.mktemp("study")
-    prepare(corpora, {"code": corpora["code"].valid}, folder / "data", vocabulary=300, leakage_limit=1.0)
-    return folder
 
 
 def test_training_on_two_workers_equals_training_in_this_process(study_folder, tmp_path):

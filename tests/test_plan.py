@@ -125,15 +125,25 @@ def test_extrapolation_is_added_over_targets_and_in_quadrature_to_replicates(pla
     # The same relative sd for every target, fully correlated, is that relative sd of their mean.
     assert alone.interval == pytest.approx((alone.loss * (1 - 0.02 * z), alone.loss * (1 + 0.02 * z)))
     assert alone.baselines["natural"].plan_better is None
-    gap = alone.baselines["uniform"]
-    slopes = np.array([3 / 4, 1 / 4]) * [
-        abs(float((LAW(THETA[n], row(alone, gap.mixture.values())) - alone.targets[n].loss)[0])) for n in THETA
-    ]
-    assert gap.difference_interval[1] - gap.difference == pytest.approx(0.02 * z * slopes.sum())
     both = slsqp(problem(replicates=400, extrapolation=0.02))
     for end in (0, 1):
         expected = np.hypot(plan.interval[end] - plan.loss, alone.interval[end] - alone.loss)
         assert abs(both.interval[end] - both.loss) == pytest.approx(expected, rel=1e-6)
+
+
+def test_errors_of_extrapolation_cancel_as_far_as_mixtures_agree():
+    """Independent where no token is shared, equal where the mixtures are: the law of cosines between."""
+    z, plan = NormalDist().inv_cdf(0.95), slsqp(problem(extrapolation=0.02), mixtures={"near": [0.5, 0.3, 0.2]})
+    here = np.array(list(plan.chosen.mixture.values()))
+    for baseline in plan.baselines.values():
+        moved = np.abs(here - list(baseline.mixture.values())).sum() / 2
+        a, b = 0.02 * plan.loss, 0.02 * baseline.loss
+        expected = z * np.sqrt(a**2 + b**2 - 2 * (1 - moved) * a * b)
+        assert baseline.difference_interval[1] - baseline.difference == pytest.approx(expected, rel=1e-6)
+    sure, doubtful = (
+        slsqp(problem(replicates=400, extrapolation=sd)).baselines["uniform"].plan_better for sd in (0.0, 0.05)
+    )
+    assert 0.5 < doubtful < sure
 
 
 def test_without_replicates_no_interval_is_claimed():

@@ -12,7 +12,7 @@ from mixopt.laws.critical_batch import CriticalBatch
 from mixopt.laws.law import Law
 from mixopt.laws.learning_rate import LearningRatePenalty, OptimalLearningRate
 from mixopt.laws.mixing_law import MixingLaw
-from mixopt.laws.ready import candidates, ngram, units
+from mixopt.laws.ready import candidates, units
 from mixopt.laws.repetition import CorpusRepetition, Repetition
 from mixopt.laws.token_exchange import TokenExchange
 from mixopt.testing import simulated_columns
@@ -117,10 +117,6 @@ def test_rates_must_cover_the_corpora():
         candidates(["web", "code"], **UNITS, rates={"web": 1.0})
     with pytest.raises(ValueError, match="give one positive rate for each of web, code, in that order"):
         TokenExchange(("web", "code"), rates=(1.0, 0.0))
-
-
-def test_the_ngram_law_reads_neither_size_nor_batch_nor_rate():
-    assert set(ngram(["web"], tokens_unit=1e6).inputs) == {"tokens", "mixture", "unique_tokens"}
 
 
 def test_a_common_factor_of_rates_is_a_change_of_amplitude(rng: np.random.Generator):

@@ -297,7 +297,7 @@ def test_a_gain_that_may_be_none_is_said(outcome: Outcome):
     doubtful = replace(outcome.plan.baselines["uniform"], difference_interval=(-0.1, 0.2), plan_better=0.6)
     plan = replace(outcome.plan, baselines={"uniform": doubtful})
     (sentence,) = words.comparisons(replace(outcome, plan=plan))
-    assert "better in 60.0 % of bootstrap replicates" in sentence
+    assert "better with a chance of 60.0 %" in sentence
     assert "cannot tell from no difference" in sentence
 
 

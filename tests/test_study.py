@@ -234,8 +234,8 @@ WRONG = {
     "too many bounds": ("[0, 0.5]", "[0, 0.5, 1]", "shares.web has 3 entries; give at most 2"),
     "lower bounds": ("[0, 0.5]", "0.6, code: [0.5, 1]", "shares: the lower bounds sum to 1.1; shares sum to 1"),
     "upper bounds": ("[0, 0.5]", "[0, 0.5], code: [0, 0.4]", "shares: the upper bounds sum to 0.9; shares sum to 1"),
-    "share of budget": ("share_of_budget: 0.5", "share_of_budget: 50",
-        "sweep.share_of_budget: 50 is not accepted; give a number up to 1"),
+    "share of budget": ("share_of_budget: 0.5", "share_of_budget: 0",
+        "sweep.share_of_budget: 0 is not accepted; give a number above 0"),
     "few mixtures": ("share_of_budget: 0.5", "mixtures: 1\n  favorites: 0",
         "sweep.mixtures: 1 is not accepted; give at least one per corpus, 2"),
     "half a mixture": ("share_of_budget: 0.5", "mixtures: 24.5",
@@ -426,7 +426,7 @@ def test_the_schema_names_the_keys_that_are_read() -> None:
 
 
 def test_import_is_light() -> None:
-    heavy = "numpy scipy torch pandas matplotlib datasets tokenizers pyarrow sklearn".split()
+    heavy = "scipy torch pandas matplotlib datasets tokenizers pyarrow sklearn".split()
     code = f"import sys, mixopt.study; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

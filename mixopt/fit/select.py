@@ -208,7 +208,7 @@ def _warnings(runs: Runs, fits: Mapping[str, Fit], noise: Mapping[str, float]) -
     largest_size, said = float(np.nanmax(full["model_size"])), list[str]()
     if largest_size < RELIABLE_SIZE:
         said.append(
-            f"The largest proxy has {largest_size:.3g} parameters. Proxies under 15M do not rank mixtures for large "
+            f"The largest proxy has {largest_size:,.0f} parameters. Proxies under 15M do not rank mixtures for large "
             "models reliably (rank correlation .73 at 1M against .89 above 15M, arXiv:2602.12237): this shows the "
             "method, not a production mixture."
         )

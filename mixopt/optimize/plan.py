@@ -37,8 +37,8 @@ class Baseline:
     feasible : whether it keeps the bounds and epoch caps
     loss : weighted target loss, nats per token
     difference : its loss minus the plan's: what the plan saves
-    difference_interval : from replicates in which both are evaluated
-    plan_better : share of replicates in which the plan has the lower loss
+    difference_interval : of that, from replicates in which both are evaluated and from the error of extrapolation
+    plan_better : chance that the plan has the lower loss, from the same
     """
 
     mixture: Mapping[str, float]

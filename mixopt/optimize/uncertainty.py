@@ -17,15 +17,17 @@ class Spread:
     """Losses of n decisions: `losses` [k, n] as fitted, `samples` [k, s, n] by replicate, `extrapolation` [k, n].
 
     Replicate r of every target was fitted to the same resampled runs, so sums over targets and differences between
-    decisions are taken within a replicate. Extrapolation is a relative sd, larger the further
-    a decision lies beyond the runs; the laws leave their runs behind together,
-    so it is added over targets (fully correlated, the cautious choice) and then combined in quadrature with the
-    replicates. A difference of two losses inherits the same relative error, since both are read off the same laws.
+    decisions are taken within a replicate. Extrapolation is a relative sd, larger the further a decision lies beyond
+    the runs; the laws leave their runs behind together, so it is added over targets (fully correlated, the cautious
+    choice) and then combined in quadrature with the replicates. A law that is wrong about one mixture may be right
+    about another: in a difference of two the errors of extrapolation cancel only as far as the mixtures agree, with
+    the correlation 1 - t, where t is the share of the tokens (`mixtures` [n, m]) that would have to change places.
     """
 
     losses: Array
     samples: Array
     extrapolation: Array
+    mixtures: Array
     target_weights: Array
     level: float
 
@@ -42,19 +44,34 @@ class Spread:
     def weighted(self, row: int) -> Interval | None:
         """Interval of the weighted loss."""
         w = self.target_weights
-        sd = w @ (self.extrapolation[:, row] * self.losses[:, row])
-        return self._interval(float(w @ self.losses[:, row]), w @ self.samples[:, :, row], float(sd))
+        return self._interval(float(w @ self.losses[:, row]), w @ self.samples[:, :, row], self._drift(row))
 
     def difference(self, row: int, other: int) -> Interval | None:
         """Interval of the weighted loss of `row` minus that of `other`."""
-        w, gap = self.target_weights, self.losses[:, row] - self.losses[:, other]
-        samples = w @ (self.samples[:, :, row] - self.samples[:, :, other])
-        return self._interval(float(w @ gap), samples, float(w @ (self.extrapolation[:, row] * np.abs(gap))))
+        gap = float(self.target_weights @ (self.losses[:, row] - self.losses[:, other]))
+        return self._interval(gap, self._gaps(row, other), self._apart(row, other))
 
     def chance_above(self, row: int, other: int) -> float | None:
-        """Share of replicates in which the weighted loss of `row` exceeds that of `other`; ties count half."""
-        gap = self.target_weights @ (self.samples[:, :, row] - self.samples[:, :, other])
-        return float(np.mean((gap > 0) + (gap == 0) / 2)) if len(gap) else None
+        """Chance that the weighted loss of `row` exceeds that of `other`, over replicates and extrapolation."""
+        gaps, sd = self._gaps(row, other), self._apart(row, other)
+        if not len(gaps):
+            return None
+        if sd == 0:
+            return float(np.mean((gaps > 0) + (gaps == 0) / 2))
+        return float(np.mean([NormalDist().cdf(gap / sd) for gap in gaps]))
+
+    def _gaps(self, row: int, other: int) -> Array:
+        return self.target_weights @ (self.samples[:, :, row] - self.samples[:, :, other])
+
+    def _drift(self, row: int) -> float:
+        """Standard deviation of the weighted loss by extrapolation."""
+        return float(self.target_weights @ (self.extrapolation[:, row] * self.losses[:, row]))
+
+    def _apart(self, row: int, other: int) -> float:
+        """Standard deviation of a difference by extrapolation."""
+        moved = float(np.abs(self.mixtures[row] - self.mixtures[other]).sum()) / 2
+        a, b = self._drift(row), self._drift(other)
+        return float(np.sqrt((a - b) ** 2 + 2 * moved * a * b))
 
     def _interval(self, value: float, samples: Array, sd: float) -> Interval | None:
         if not self.known:
@@ -87,4 +104,5 @@ def spread(problem: Problem, x: Array, level: float) -> Spread:
     bare = np.empty((0, len(x)))
     samples = np.stack([fit.samples(columns) if len(fit.replicates) else bare for fit in fits])
     extrapolation = np.stack([fit.extrapolation * fit.overshoot(columns) / fit.reach for fit in fits])
-    return Spread(target_losses(problem, x), samples, extrapolation, problem.target_weights, level)
+    mixtures = np.atleast_2d(x)[:, : len(problem.corpora)]
+    return Spread(target_losses(problem, x), samples, extrapolation, mixtures, problem.target_weights, level)

@@ -22,7 +22,8 @@ from mixopt import _discover
 from mixopt.columns import Array
 from mixopt.proxy.data import TokenData
 from mixopt.proxy.face import Progress, Result
-from mixopt.proxy.model import Network, build, losses, shape
+from mixopt.proxy.model import Network, build, losses
+from mixopt.proxy.shape import shape
 from mixopt.sampling.stream import Stream, draw
 from mixopt.sweep.settings import RunSettings
 

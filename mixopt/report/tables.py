@@ -92,7 +92,7 @@ def losses(outcome: Outcome) -> Table:
 def baselines(outcome: Outcome) -> Table:
     """The plan beside mixtures that need no plan."""
     head = ["mixture", "weighted loss", f"{outcome.level} interval", "worse than the plan by"]
-    head += [f"{outcome.level} interval of that", "replicates in which the plan is better", "allowed"]
+    head += [f"{outcome.level} interval of that", "chance that the plan is better", "allowed"]
     rows = [["plan", plain(outcome.plan.loss), interval(outcome.plan.interval), "–", "–", "–", "yes"]]
     for name, other in outcome.plan.baselines.items():
         better = "not known" if other.plan_better is None else percent(other.plan_better)

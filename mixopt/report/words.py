@@ -46,12 +46,8 @@ def _versus(name: str, baseline: Baseline, outcome: Outcome) -> str:
     return told + ("" if baseline.feasible else ", which the bounds and epoch caps would not allow") + "."
 
 
-def _chance(share: float | None) -> str:
-    if share is None:
-        return "how sure is not known"
-    return (
-        "better in every bootstrap replicate" if share == 1 else f"better in {percent(share)} of bootstrap replicates"
-    )
+def _chance(chance: float | None) -> str:
+    return "how sure is not known" if chance is None else f"better with a chance of {percent(chance)}"
 
 
 def optimality(plan: Plan) -> str:

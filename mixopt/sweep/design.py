@@ -122,26 +122,26 @@ def target_tokens(study: Study) -> float:
 
 
 def design(frame: Frame) -> Sweep:
-    """All runs of the sweep but the favorites, which are known only once the screen has been run.
-
-    Raises
-    ------
-    StudyError
-        The runs cost more than the study's share of the budget.
-    """
+    """All runs of the sweep but the favorites, which are known only once the screen has been run."""
     sweep = frame.study.sweep
     on_levels = sweep.mixtures - sweep.favorites
     pool = _mixtures(frame, max(sweep.screen, on_levels))
     screens = [frame.screen(mixture, _middle(sweep.tokens)) for mixture in pool[: sweep.screen]]
     runs = [*screens, *_on_levels(frame, pool, on_levels), *_off_diagonal(frame), *_rates(frame), *_replicates(frame)]
-    designed = Sweep(frame.corpora, tuple(frame.study.targets), _distinct(runs))
-    _check_cost(frame.study, designed)
-    return designed
+    return Sweep(frame.corpora, tuple(frame.study.targets), _distinct(runs))
 
 
-def _check_cost(study: Study, designed: Sweep) -> None:
-    size, tokens = _middle(levels(study))
-    cost = designed.flops + 6 * size * tokens * study.sweep.favorites
+def check_cost(study: Study) -> None:
+    """Refuse a sweep that costs more than the study's share of the budget; what it costs does not hang on the corpora.
+
+    Raises
+    ------
+    StudyError
+        It does; the message says how much it costs and what to change.
+    """
+    size, tokens = levels(study)[-1]
+    unlimited = {name: 1e15 * (1 + place) for place, name in enumerate(study.corpora)}
+    cost = design(frame(study, unlimited)).flops + 6 * size * tokens * study.sweep.favorites
     allowed = study.sweep.share_of_budget * study.budget.flops
     if cost > allowed:
         raise StudyError(
@@ -152,8 +152,8 @@ def _check_cost(study: Study, designed: Sweep) -> None:
 
 
 def favorites(frame: Frame, mixtures: Array) -> Sweep:
-    """The mixtures [f, m] that a cheaper fidelity likes best, at the middle level."""
-    runs = [frame.run(mixture, *_middle(levels(frame.study)), "favorite") for mixture in mixtures]
+    """The mixtures [f, m] that a cheaper fidelity likes best, at the last level: where the decision will be made."""
+    runs = [frame.run(mixture, *levels(frame.study)[-1], "favorite") for mixture in mixtures]
     return Sweep(frame.corpora, tuple(frame.study.targets), _distinct(runs))
 
 

@@ -71,11 +71,17 @@ def fill(n: int, lower: Array, upper: Array, *, center: Array, seed: int = 0) ->
     m = len(lower)
     if n == 0 or m == 1:
         return np.ones((n, m))
-    draws = qmc.Sobol(m, seed=np.random.default_rng(seed)).random(2 ** int(np.ceil(np.log2(max(n, 2)))))[:n]
-    concentration = np.where(np.arange(n) % 2 == 0, 1.0, 0.3)[:, None]
-    raw = np.asarray(gamma.ppf(np.clip(draws, 1e-9, 1 - 1e-9), concentration)) + 1e-12
+    half = -(-n // 2)
+    # Two sequences, because every other point of one is not a low-discrepancy sequence.
+    draws = [qmc.Sobol(m, seed=rng).random(2 ** int(np.ceil(np.log2(half))))[:half] for rng in _two(seed)]
+    raw = np.stack([gamma.ppf(np.clip(u, 1e-9, 1 - 1e-9), a) for u, a in zip(draws, (1.0, 0.3), strict=True)], axis=1)
+    raw = raw.reshape(-1, m)[:n] + 1e-12
     raw = raw / raw.sum(-1, keepdims=True)
     return cap(0.98 * raw + 0.02 * center, lower, upper)
+
+
+def _two(seed: int) -> list[np.random.Generator]:
+    return np.random.default_rng(seed).spawn(2)
 
 
 def vertices(lower: Array, upper: Array, *, center: Array) -> Array:

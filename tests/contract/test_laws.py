@@ -10,7 +10,7 @@ from mixopt._discover import available, load
 from mixopt.columns import Array, Columns
 from mixopt.laws.law import Coefficient, Law
 from mixopt.laws.power_law import PowerLaw
-from mixopt.laws.ready import candidates, ngram
+from mixopt.laws.ready import candidates
 from mixopt.testing import (
     CHECKS,
     Check,
@@ -31,7 +31,7 @@ READY = candidates(
     CORPORA, tokens_unit=1e8, size_unit=1e7, batch_unit=1e5, rates={"web": 1.0, "code": 4.0, "math": 0.3}
 )
 LAWS = {f"{name}-{i}": law for name in available("laws") for i, law in enumerate(load("laws", name).examples())}
-LAWS |= {f"ready-{name}": law for name, law in READY.items()} | {"ready-ngram": ngram(CORPORA, tokens_unit=1e8)}
+LAWS |= {f"ready-{name}": law for name, law in READY.items()}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
