@@ -1,0 +1,119 @@
+"""The sweep of a study: what it holds, what it costs, and that proxies repeat corpora as the target run will."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mixopt.errors import StudyError
+from mixopt.study import Study
+from mixopt.sweep.design import Frame, check_cost, design, favorites, frame, levels, target_tokens
+
+QUICKSTART = Path(__file__).parents[1] / "recipes" / "quickstart.yaml"
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return Study.read(QUICKSTART)
+
+
+@pytest.fixture(scope="module")
+def framed(study: Study) -> Frame:
+    return frame(study, {name: 1e5 * (place + 1.5) for place, name in enumerate(study.corpora)}, "digest")
+
+
+def test_natural_uniform_and_every_vertex_are_in_the_screen_and_at_the_first_level(framed: Frame):
+    sweep = design(framed)
+    size, tokens = levels(framed.study)[0]
+    for runs in (
+        [run for run in sweep.runs if run.proxy == "ngram"],
+        [run for run in sweep.runs if (run.model_size, run.tokens, run.seed) == (size, tokens, 0)],
+    ):
+        mixtures = np.array([[run.mixture[name] for name in framed.corpora] for run in runs])
+        for wanted in (framed.natural, framed.uniform):
+            assert np.abs(mixtures - wanted).max(-1).min() < 1e-9
+        np.testing.assert_allclose(mixtures.max(0), np.minimum(framed.bounds[1], 1), atol=1e-4)
+
+
+def test_every_mixture_of_the_transformers_was_screened(framed: Frame):
+    """So that the screen's ranking can be compared with the transformer's on the same mixtures."""
+    sweep = design(framed)
+    screened = {tuple(run.mixture.values()) for run in sweep.runs if run.proxy == "ngram"}
+    assert {tuple(run.mixture.values()) for run in sweep.runs if run.proxy == "transformer"} <= screened
+
+
+def test_mixtures_keep_the_bounds_and_sum_to_one(framed: Frame):
+    lower, upper = framed.bounds
+    for run in design(framed).runs:
+        shares = np.array([run.mixture[name] for name in framed.corpora])
+        assert shares.sum() == pytest.approx(1, abs=1e-9)
+        assert (shares >= lower - 1e-9).all()
+        assert (shares <= upper + 1e-9).all()
+
+
+def test_a_proxy_repeats_every_corpus_as_often_as_the_target_run(framed: Frame):
+    """Epoch-matched: passes depend on the mixture, not on the length of the run."""
+    length = framed.study.sequence_length
+    for run in design(framed).runs:
+        if run.proxy == "transformer":
+            for name, available in zip(framed.corpora, framed.available, strict=True):
+                here = run.mixture[name] * run.tokens / run.unique_tokens[name]
+                there = run.mixture[name] * framed.target_tokens / available
+                slack = length / run.unique_tokens[name]  # whole sequences
+                assert here == pytest.approx(there, rel=slack + 1e-6)
+                assert run.unique_tokens[name] % length == 0
+
+
+def test_without_epoch_matching_nothing_is_subsampled(study: Study):
+    plain = study.model_copy(update={"sweep": study.sweep.model_copy(update={"epoch_matched": False})})
+    counted = {name: 1e6 for name in study.corpora}
+    for run in design(frame(plain, counted)).runs:
+        assert set(run.unique_tokens.values()) == {10**6 // 128 * 128}
+        assert not run.epoch_matched
+
+
+def test_a_sample_of_a_declared_corpus_is_never_asked_for_more_than_it_holds(study: Study):
+    source = study.corpora["german"].model_copy(update={"available_tokens": 1e12})
+    declared = study.model_copy(update={"corpora": {**study.corpora, "german": source}})
+    found = frame(declared, {name: 2e5 for name in study.corpora})
+    assert found.available[list(study.corpora).index("german")] == 1e12
+    assert max(run.unique_tokens["german"] for run in design(found).runs) <= 2e5
+
+
+def test_runs_are_distinct_and_replicates_differ_by_seed_only(framed: Frame):
+    sweep = design(framed)
+    assert len({run.id for run in sweep.runs}) == len(sweep.runs)
+    seeds = [run.seed for run in sweep.runs if run.purpose == "seed noise"]
+    assert sorted(set(seeds)) == [1, 2]
+
+
+def test_size_and_tokens_can_be_told_apart(framed: Frame):
+    """On the ladder's diagonal alone log size and log tokens are one direction; off it they are two."""
+    runs = [run for run in design(framed).runs if run.proxy == "transformer"]
+    logs = np.log([[run.model_size, run.tokens] for run in runs])
+    assert np.linalg.cond(logs - logs.mean(0)) < 10
+
+
+def test_favorites_are_run_where_the_decision_is_made(framed: Frame):
+    sweep = favorites(framed, np.array([framed.natural, framed.uniform]))
+    assert [(run.model_size, run.tokens) for run in sweep.runs] == [levels(framed.study)[-1]] * 2
+
+
+def test_the_target_run_is_in_the_middle_of_what_the_budget_allows(study: Study):
+    tokens, flops, size = target_tokens(study), study.budget.flops, study.choose.model_size
+    assert flops / 6 / size[1] < tokens < flops / 6 / size[0]
+
+
+def test_a_sweep_that_costs_more_than_its_share_says_what_it_costs(study: Study):
+    check_cost(study)
+    cheap = study.model_copy(update={"sweep": study.sweep.model_copy(update={"share_of_budget": 0.1})})
+    with pytest.raises(StudyError, match=r"of the budget; sweep\.share_of_budget allows 0\.1\. Raise it, shorten"):
+        check_cost(cheap)
+
+
+def test_a_budget_that_fits_no_run_is_refused(study: Study):
+    narrow = study.model_copy(update={"choose": study.choose.model_copy(update={"tokens": (1e9, 2e9)})})
+    with pytest.raises(
+        StudyError, match=r"need 3\.83e\+05 to 3\.19e\+06 tokens; choose\.tokens allows 1e\+09 to 2e\+09"
+    ):
+        target_tokens(narrow)

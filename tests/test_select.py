@@ -1,0 +1,158 @@
+"""From runs to fitted laws, in a world whose truth is known: the simulated executor's."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mixopt.errors import FitError
+from mixopt.execute import simulate
+from mixopt.fit import screen
+from mixopt.fit.select import Selection, select
+from mixopt.runs import Runs
+from mixopt.study import Study
+from mixopt.sweep.design import Frame, design, frame
+from mixopt.sweep.settings import RunSettings
+
+QUICKSTART = Path(__file__).parents[1] / "recipes" / "quickstart.yaml"
+CORPORA = ("python_code", "c_code", "technical_prose")
+WEIGHTS = {"python_code": 1.0}
+
+
+@pytest.fixture(scope="module")
+def framed() -> Frame:
+    study = Study.read(QUICKSTART)
+    sweep = study.sweep.model_copy(update={"mixtures": 30, "screen": 24, "favorites": 2})
+    small = study.model_copy(
+        update={
+            "corpora": {name: study.corpora[name] for name in CORPORA},
+            "targets": {"python_code": study.targets["python_code"]},
+            "sweep": sweep,
+        }
+    )
+    return frame(small, dict(zip(CORPORA, (2e5, 6e5, 5e5), strict=True)))
+
+
+@pytest.fixture(scope="module")
+def runs(framed: Frame, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return simulate.execute(design(framed), tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def selection(runs: Runs) -> Selection:
+    return select(runs, WEIGHTS, replicates=100)
+
+
+def larger(framed: Frame, share: float, tokens: float = 1.2e6) -> RunSettings:
+    mixture = np.array([share, (1 - share) / 2, (1 - share) / 2])
+    return framed.run(mixture, 300_000, tokens, "larger", batch_tokens=1024, peak_lr=1e-2)
+
+
+def test_the_law_predicts_runs_three_times_as_large_on_mixtures_never_seen(framed: Frame, selection: Selection):
+    settings = [larger(framed, share) for share in (0.1, 0.35, 0.6)]
+    truth = np.array([simulate.true_loss(run, ("python_code",))["python_code"] for run in settings])
+    columns = {
+        "mixture": np.array([[run.mixture[name] for name in CORPORA] for run in settings]),
+        "unique_tokens": np.array([[run.unique_tokens[name] for name in CORPORA] for run in settings], dtype=float),
+        "model_size": np.full(3, 300_000.0),
+        "tokens": np.full(3, 1.2e6),
+        "batch_tokens": np.full(3, 1024.0),
+        "peak_lr": np.full(3, 1e-2),
+    }
+    predicted = selection.fits["python_code"].predict(columns)
+    np.testing.assert_allclose(predicted, truth, rtol=0.03)
+    assert (np.diff(predicted) < 0).all()
+    low, high = selection.fits["python_code"].interval(columns)
+    assert ((low <= truth) & (truth <= high)).all()
+
+
+def test_the_world_exchanges_tokens_and_the_choice_finds_it(selection: Selection):
+    """The simulated excess loss is a power of a weighted sum of tokens, which no exponential of shares is."""
+    order = [candidate.name for candidate in selection.candidates]
+    assert selection.law.startswith("token_exchange")
+    assert order[-1] == "mixing_law"
+    best = selection.candidates[0]
+    assert best.behind == 0
+    assert all(candidate.behind >= 0 for candidate in selection.candidates)
+    close = [candidate for candidate in selection.candidates if candidate.behind <= candidate.behind_se]
+    assert selection.law == min(close, key=lambda candidate: (candidate.coefficients, candidate.rmse)).name
+
+
+def test_held_out_runs_are_the_largest_and_were_not_fitted(runs: Runs, selection: Selection):
+    full = runs.of("transformer")
+    held = np.isin(full["run"], selection.held_out.run)
+    assert full["flops"][held].min() > full["flops"][~held].max()
+    seen = np.array(selection.held_out.observed["python_code"])
+    error = np.log(np.array(selection.held_out.predicted["python_code"]) / seen)
+    chosen = next(candidate for candidate in selection.candidates if candidate.name == selection.law)
+    assert chosen.rmse == pytest.approx(np.sqrt(np.mean(error**2)))
+
+
+def test_the_noise_floor_is_the_worlds(selection: Selection):
+    assert selection.noise["python_code"] == pytest.approx(simulate.NOISE, rel=0.8)  # 4 degrees of freedom
+
+
+def test_the_screen_agrees_with_transformers_of_the_same_world(selection: Selection):
+    found = selection.agreement["python_code"]
+    assert found.mixtures >= 10
+    assert found.rank > 0.9
+    assert found.interval[0] <= found.rank <= found.interval[1]
+    assert found.regret >= 0
+
+
+def test_agreement_says_when_the_screen_is_wrong(runs: Runs):
+    """With the screen's losses dealt out at random the correlation is gone, and its best mixture costs something."""
+    shuffled = np.array(runs["loss"])
+    screened = np.flatnonzero(runs["proxy"] == "ngram")
+    shuffled[screened] = shuffled[np.random.default_rng(1).permutation(screened)]
+    wrong = Runs(runs.corpora, runs.targets, {**runs.columns, "loss": shuffled})
+    found = screen.agreement(wrong)["python_code"]
+    assert found.rank < 0.6
+    assert found.interval[0] < 0.3
+
+
+def test_rates_rank_the_targets_own_corpus_first(runs: Runs):
+    rates = screen.rates(screen.fit_screen(runs.of("ngram")))["python_code"]
+    assert set(rates) == set(CORPORA)
+    assert max(rates, key=lambda name: rates[name]) == "python_code"
+
+
+def test_favorites_are_the_best_of_the_pool_and_differ(runs: Runs, rng: np.random.Generator):
+    fits = screen.fit_screen(runs.of("ngram"))
+    pool = rng.dirichlet(np.ones(3), 500)
+    tokens = np.minimum(pool * 2e5, 2e5)
+    chosen = screen.favorites(fits, WEIGHTS, tokens, pool, 3)
+    assert chosen.shape == (3, 3)
+    loss = lambda mixture: fits["python_code"].predict({"corpus_tokens": mixture * 2e5})  # noqa: E731
+    assert loss(chosen[:1]) <= loss(pool).min() + 1e-12
+    apart = np.abs(chosen[:, None] - chosen[None]).sum(-1) / 2
+    assert apart[np.triu_indices(3, 1)].min() >= 0.15
+
+
+def test_a_selection_survives_json(selection: Selection):
+    read = Selection.from_dict(json.loads(json.dumps(selection.to_dict())))
+    assert read.candidates == selection.candidates
+    assert read.agreement == selection.agreement
+    assert read.held_out == selection.held_out
+    assert (read.law, read.noise, read.warnings) == (selection.law, selection.noise, selection.warnings)
+    np.testing.assert_array_equal(read.fits["python_code"].replicates, selection.fits["python_code"].replicates)
+
+
+def test_warnings_say_what_to_know(runs: Runs, selection: Selection):
+    assert any("Proxies under 15M do not rank mixtures" in warning for warning in selection.warnings)
+    status = np.array(runs["status"])
+    at = np.flatnonzero(runs["proxy"] == "transformer")[5]
+    status[at] = "diverged"
+    diverged = Runs(runs.corpora, runs.targets, {**runs.columns, "status": status})
+    once = diverged.where(diverged["seed"] == 0)
+    said = select(once, WEIGHTS, replicates=20).warnings
+    assert any(
+        "1 of" in warning and "diverged; they are kept in the table and not fitted" in warning for warning in said
+    )
+    assert any("No run was repeated with another seed" in warning for warning in said)
+
+
+def test_an_unmeasured_target_is_refused(runs: Runs):
+    with pytest.raises(FitError, match="no run measured target 'exam'; measured: python_code"):
+        select(runs, {"exam": 1.0})
