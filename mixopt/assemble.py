@@ -12,8 +12,9 @@ from mixopt.fit.select import Selection
 from mixopt.optimize.plan import Interval as Ends
 from mixopt.optimize.plan import Plan
 from mixopt.proxy.data import TokenData
-from mixopt.proxy.shape import BASE_WIDTH, LARGEST_SIZE, SMALLEST_SIZE, shape
-from mixopt.recipe import CorpusUse, Interval, Model, Prediction, Provenance, Recipe, Stage, Target
+from mixopt.proxy.shape import BASE_WIDTH, lr_factor, shape
+from mixopt.recipe import CorpusUse, Interval, Model, Prediction, Provenance, Recipe, Stage, Target, Transfer
+from mixopt.report.numbers import count
 from mixopt.schedules.constant import constant
 from mixopt.schedules.schedule import Schedule
 from mixopt.study import Study
@@ -24,21 +25,31 @@ def recipe_of(
 ) -> Recipe:
     """The recipe of a plan that is already rounded to whole steps.
 
+    The plan's peak learning rate is that of the base width, as in the proxies; the recipe's is that of its own width.
+
     Parameters
     ----------
     available : tokens of each corpus in the target run
     runs : proxy runs that the laws were fitted to
+
+    Raises
+    ------
+    ValueError
+        The plan has no interval, no learning rate or no batch size; or no shape is known of a model of its size.
     """
     chosen = plan.chosen
-    tokens, batch = int(chosen.tokens), chosen.batch_tokens or study.sequence_length
+    if chosen.peak_lr is None or chosen.batch_tokens is None:
+        raise ValueError("the plan has no peak_lr or no batch_tokens; a recipe needs both. Give them in choose.")
+    tokens, mixture = int(chosen.tokens), _shares(chosen.mixture)
+    model, transfer = _model(int(chosen.model_size), chosen.peak_lr)
     return Recipe(
-        provenance=_provenance(study, selection, plan, runs),
-        model=_model(int(chosen.model_size), chosen.peak_lr or 0.0),
+        provenance=_provenance(study, selection, plan, runs, _about_text(study, data, mixture, available)),
+        model=model,
         tokens=tokens,
         sequence_length=study.sequence_length,
-        batch=constant(batch, tokens),
-        learning_rate=learning_rate(study.choose.schedule, chosen.peak_lr or 0.0, tokens),
-        stages=(Stage(tokens=tokens, mixture=_shares(chosen.mixture)),),
+        batch=constant(chosen.batch_tokens, tokens),
+        learning_rate=learning_rate(study.choose.schedule, transfer.base_lr * transfer.factor, tokens),
+        stages=(Stage(tokens=tokens, mixture=mixture),),
         corpora={
             name: _use(study, data, name, chosen.mixture[name] * tokens, available[name]) for name in study.corpora
         },
@@ -57,15 +68,17 @@ def recipe_of(
     )
 
 
-def _model(model_size: int, peak_lr: float) -> Model:
-    """The size, and how its trainer has to read the learning rate, which proxies transfer across widths by muP."""
-    rule = f"peak LR is that of width {BASE_WIDTH} under muP: hidden matrices of width w take {BASE_WIDTH}/w of it"
-    if not SMALLEST_SIZE <= model_size <= LARGEST_SIZE:
-        return Model(model_size=model_size, note=f"{rule}, embeddings all of it.")
+def _model(model_size: int, base_lr: float) -> tuple[Model, Transfer]:
+    """The model in the proxies' shape at its size, and what muP makes of their learning rate for its hidden matrices."""
     like = shape(model_size)
-    scaled = f"{peak_lr * BASE_WIDTH / like.width:.3g} at width {like.width} and depth {like.depth}, the proxies' shape"
-    note = f"{rule} ({scaled}), embeddings all of it."
-    return Model(model_size=model_size, width=like.width, depth=like.depth, note=note)
+    transfer = Transfer(base_lr=base_lr, base_width=BASE_WIDTH, factor=lr_factor(like))
+    note = (
+        f"The learning rate is that of hidden matrices at width {like.width} and depth {like.depth}: "
+        f"{transfer.factor:.4g} times the {base_lr:.4g} that the proxies, by muP, call for at width {BASE_WIDTH}. "
+        f"Under muP embeddings take {base_lr:.4g}. Where the trainer is not muP-parametrized, confirm the rate with a "
+        "short sweep around it."
+    )
+    return Model(model_size=model_size, width=like.width, depth=like.depth, transfer=transfer, note=note), transfer
 
 
 def learning_rate(schedule: str, peak_lr: float, tokens: int) -> Schedule:
@@ -73,7 +86,9 @@ def learning_rate(schedule: str, peak_lr: float, tokens: int) -> Schedule:
     return getattr(load("schedules", schedule), schedule)(peak_lr, tokens)
 
 
-def _provenance(study: Study, selection: Selection, plan: Plan, runs: int) -> Provenance:
+def _provenance(
+    study: Study, selection: Selection, plan: Plan, runs: int, about_text: tuple[str, ...]
+) -> Provenance:
     return Provenance(
         mixopt=version("mixopt"),
         study=study.name,
@@ -82,8 +97,29 @@ def _provenance(study: Study, selection: Selection, plan: Plan, runs: int) -> Pr
         coefficients={target: _coefficients(fitted) for target, fitted in selection.fits.items()},
         coefficient_intervals={target: _ends(fitted, plan.level) for target, fitted in selection.fits.items()},
         runs=runs,
-        warnings=selection.warnings + plan.notes,
+        warnings=selection.warnings + plan.notes + about_text,
     )
+
+
+def _about_text(
+    study: Study, data: TokenData, mixture: Mapping[str, float], available: Mapping[str, float]
+) -> tuple[str, ...]:
+    """Where the text that the recipe names is not what it is to be trained on: samples, and held-out documents."""
+    counted = {name: len(data.train[name]) for name in mixture}
+    samples = [
+        f"{name}: the proxies read {count(counted[name])} of the {count(available[name])} tokens that the recipe counts "
+        "on. Put the full corpus in place of its files."
+        for name in mixture
+        if available[name] > counted[name]
+    ]
+    measured = {target.corpus for target in study.targets.values()}
+    held_out = [
+        f"{name}: its text includes the {study.proxy.valid_share:.3g} of it that was held out to measure a target. Leave "
+        "those documents (mixopt.corpora.read_corpus tells which) out of training, or expect a lower loss than predicted."
+        for name in mixture
+        if name in measured
+    ]
+    return (*samples, *held_out)
 
 
 def _coefficients(fitted: Fit) -> dict[str, float]:

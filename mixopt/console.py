@@ -28,7 +28,8 @@ from mixopt.report.outcome import Outcome
 from mixopt.report.page import write_report
 from mixopt.runs import Runs
 from mixopt.schedules.schedule import Schedule
-from mixopt.sweep.design import Frame, design
+from mixopt.study import Study
+from mixopt.sweep.design import Frame, cautions, design
 from mixopt.sweep.settings import RunSettings, Sweep
 
 # FLOPs (6 N D) that one core trains in a second at proxy sizes, where embeddings and small matrices cost most of the
@@ -43,8 +44,9 @@ def make_recipe(source: Path, out: Path | None, executor: str) -> None:
     work = Workspace.open(source, out)
     data = _tokenize(work)
     runs = _train(work, data, executor)
-    outcome = _decide(work, data, runs)
-    with console.status("writing the recipe and its report"):
+    with console.status("comparing the laws, fitting the best and choosing the recipe"):
+        outcome = pipeline.conclude(work, data, runs)
+    with console.status("writing the configuration files and the report"):
         emitted = pipeline.emit(work, outcome.recipe)
         page = write_report(outcome, work.folder)
     show_plan(outcome)
@@ -66,13 +68,14 @@ def show_sweep(source: Path, out: Path | None) -> None:
     sweep = design(shared)
     console.print(_sweep_table(sweep))
     done, _ = split(sweep, work.folder)
-    console.print(_cost_sentence(work, shared, sweep, len(done)))
+    console.print(_cost_sentence(work.study, shared, sweep, len(done)))
+    show_warnings(cautions(shared))
 
 
 def draw_report(source: Path, out: Path | None) -> None:
     """The report of a recipe that was made before."""
     work = Workspace.open(source, out)
-    outcome = _decide(work, _tokenize(work), Runs.read(work.folder / "runs.parquet"))
+    outcome = pipeline.conclude(work, _tokenize(work), Runs.read(work.folder / "runs.parquet"))
     console.print(write_report(outcome, work.folder))
 
 
@@ -82,18 +85,9 @@ def _tokenize(work: Workspace) -> TokenData:
 
 
 def _train(work: Workspace, data: TokenData, executor: str) -> Runs:
+    show_warnings(cautions(pipeline.framed(work, data)))
     with progress() as watch:
         return pipeline.run_sweep(work, data, executor=executor, watch=watch)
-
-
-def _decide(work: Workspace, data: TokenData, runs: Runs) -> Outcome:
-    with console.status("comparing the laws and fitting the best"):
-        selection = pipeline.fit_laws(work, runs)
-    available = pipeline.available_tokens(work.study, data)
-    with console.status("choosing the recipe"):
-        plan = pipeline.decide(work, selection, available)
-    recipe = pipeline.write_recipe(work, data, selection, plan, len(runs))
-    return Outcome(work.study, runs, selection, plan, recipe, available)
 
 
 def show_plan(outcome: Outcome) -> None:
@@ -107,7 +101,7 @@ def show_plan(outcome: Outcome) -> None:
         "model size": f"{recipe.model.model_size:,} non-embedding parameters",
         "tokens": f"{recipe.tokens:,}",
         "batch size": f"{recipe.batch.peak:,.0f} tokens",
-        "peak LR": f"{recipe.learning_rate.peak:.3g}",
+        "peak LR": f"{recipe.learning_rate.peak:.3g}; {plan.chosen.peak_lr or math.nan:.3g} at the proxies' base width",
         "schedule": f"{outcome.study.choose.schedule}: {_in_words(recipe.learning_rate)}",
         "compute": f"{plan.flops:.3g} of {outcome.study.budget.flops:.3g} FLOPs",
     }.items():
@@ -175,19 +169,15 @@ def _span(values: set[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _cost_sentence(work: Workspace, shared: Frame, sweep: Sweep, done: int) -> str:
-    study = work.study
-    later = study.sweep.favorites
-    minutes = sweep.flops / FLOPS_PER_CORE / available_cores() / 60
+def _cost_sentence(study: Study, shared: Frame, sweep: Sweep, done: int) -> str:
+    cost = f"The sweep spends {sweep.flops / study.budget.flops:.3g} of the budget of {study.budget.flops:.3g} FLOPs"
+    if study.proxy.device == "cpu":
+        cores = available_cores()
+        cost += f", about {sum(map(seconds, sweep.runs)) / cores / 60:.2g} minutes on {cores} cores"
     return (
-        f"{done} of {len(sweep.runs)} runs are on disk; {later} mixtures follow that the n-gram screen likes best.\n"
-        f"The sweep spends {sweep.flops / study.budget.flops:.3g} of the budget of {study.budget.flops:.3g} FLOPs, "
-        f"about {minutes:.2g} minutes on {available_cores()} cores.\n"
-        + (
-            f"Corpora are subsampled so that they repeat as in a target run of {shared.target_tokens:.3g} tokens."
-            if study.sweep.epoch_matched
-            else "Corpora are not subsampled: a scarce corpus repeats less in the proxies than in the target run."
-        )
+        f"{done} of {len(sweep.runs)} runs are on disk; {study.sweep.favorites} mixtures follow that the n-gram screen "
+        f"likes best.\n{cost}.\nThe target run is taken to have {shared.target_tokens:.3g} tokens, the middle of what "
+        "the budget allows; corpora repeat in the proxies as they would in that run."
     )
 
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from mixopt.corpora import Corpus, read_corpus, read_texts
 from mixopt.emit.write import write
 from mixopt.errors import StudyError
 from mixopt.execute.local import Watch
-from mixopt.execute.store import write_json
+from mixopt.files import write_json
 from mixopt.fit import screen
 from mixopt.fit.select import Selection, select
 from mixopt.optimize.plan import Plan
@@ -30,6 +31,7 @@ from mixopt.optimize.slsqp import slsqp
 from mixopt.optimize.verdict import round_plan
 from mixopt.proxy.data import TokenData, prepare
 from mixopt.recipe import Recipe
+from mixopt.report.outcome import Outcome
 from mixopt.runs import Runs
 from mixopt.study import Study
 from mixopt.study_sections import TextSource
@@ -153,6 +155,15 @@ def problem_of(study: Study, selection: Selection, available: Mapping[str, float
     )
 
 
+def conclude(work: Workspace, data: TokenData, runs: Runs) -> Outcome:
+    """From runs to the recipe, in recipe.yaml, and all that it rests on."""
+    selection = fit_laws(work, runs)
+    available = available_tokens(work.study, data)
+    plan = decide(work, selection, available)
+    recipe = write_recipe(work, data, selection, plan, len(runs))
+    return Outcome(work.study, runs, selection, plan, recipe, available)
+
+
 def write_recipe(work: Workspace, data: TokenData, selection: Selection, plan: Plan, runs: int) -> Recipe:
     """The recipe of the plan, in recipe.yaml."""
     recipe = recipe_of(work.study, data, selection, plan, available_tokens(work.study, data), runs)
@@ -186,18 +197,17 @@ def _place(source: TextSource) -> dict[str, Any]:
 
 
 def _executor(work: Workspace, name: str, watch: Watch | None) -> Callable[[Sweep, Path], Runs]:
-    execute, proxy = load("execute", name).execute, work.study.proxy
-    if name != "local":
-        return execute
+    proxy = work.study.proxy
     workers = None if proxy.workers == "auto" else proxy.workers
-    return lambda sweep, folder: execute(sweep, folder, workers=workers, device=proxy.device, watch=watch)
+    return partial(load("execute", name).execute, workers=workers, device=proxy.device, watch=watch)
 
 
 def _favorites(work: Workspace, shared: Frame, screens: Runs) -> Array:
     weights = {name: target.weight for name, target in work.study.targets.items()}
     pool = fill(_POOL, *shared.bounds, center=shared.natural, seed=work.study.seed + 1)
-    seen = np.minimum(pool * screens["tokens"][0], shared.available)
-    return screen.favorites(screen.fit_screen(screens), weights, seen, pool, work.study.sweep.favorites)
+    seen = np.minimum(pool * screens["tokens"][0], screens["unique_tokens"][0])
+    fits = screen.fit_screen(screens, seed=work.study.seed)
+    return screen.favorites(fits, weights, seen, pool, work.study.sweep.favorites)
 
 
 def _announce(work: Workspace, sweep: Sweep) -> None:

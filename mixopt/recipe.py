@@ -2,19 +2,19 @@
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from .files import write_text
 from .schedules.schedule import Schedule
 
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Momentum = Annotated[float, Field(ge=0, lt=1)]
 Level = Annotated[float, Field(gt=0, lt=1)]
 Name = Annotated[str, Field(min_length=1)]
 
@@ -56,13 +56,39 @@ class Provenance(Record):
     warnings: tuple[str, ...] = ()
 
 
+class Transfer(Record):
+    """Where the peak learning rate comes from: `base_lr`, found at `base_width`, times `factor`.
+
+    The factor is that of the hidden matrices; under muP embeddings take `base_lr` at every width.
+    """
+
+    base_lr: Positive
+    base_width: Annotated[int, Field(ge=1)]
+    factor: Positive
+
+
 class Model(Record):
-    """The model: `model_size` non-embedding parameters; `width` and `depth` where the study fixes them."""
+    """The model: `model_size` non-embedding parameters, and the `width` and `depth` that `transfer` was made for."""
 
     model_size: Annotated[int, Field(ge=1)]
     width: Annotated[int, Field(ge=1)] | None = None
     depth: Annotated[int, Field(ge=1)] | None = None
+    transfer: Transfer | None = None
     note: str = ""
+
+
+class Optimizer(Record):
+    """AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) as the proxies used it.
+
+    `weight_decay`, times the learning rate, shrinks every matrix but the embedding; gradients are clipped to
+    `clip_norm`, that of all of them together.
+    """
+
+    name: Literal["adamw"] = "adamw"
+    beta1: Momentum = 0.9
+    beta2: Momentum = 0.95
+    weight_decay: Annotated[float, Field(ge=0)] = 0.1
+    clip_norm: Positive = 1.0
 
 
 class Stage(Record):
@@ -83,7 +109,11 @@ class Stage(Record):
 
 
 class CorpusUse(Record):
-    """What there is of a corpus [tokens], where it lies, and how often the recipe passes over it."""
+    """What there is of a corpus [tokens], where it lies, and how often the recipe passes over it.
+
+    `files` are what the proxies read, relative to the folder that mixopt was called in; they may be a sample of
+    `available_tokens`, and include what was held out. The warnings of the provenance say so.
+    """
 
     available_tokens: Positive
     epochs: Annotated[float, Field(ge=0)]
@@ -111,14 +141,16 @@ class Prediction(Record):
 class Recipe(Record):
     """What to train on, for how long, at which batch size and learning rate, and what to expect of it.
 
-    `learning_rate` and `batch` [tokens per step] are schedules over tokens. The order of the corpora, and of the keys,
+    `learning_rate` and `batch` [tokens per step] are schedules over tokens. A trainer with one learning rate runs at
+    `learning_rate`: it is that of the hidden matrices at the model's width. The order of the corpora, and of the keys,
     is that of the file.
 
     Raises
     ------
     ValueError
         A key is missing, unknown or of the wrong type; shares do not sum to 1; stages or schedules do not add up to
-        `tokens`; epochs disagree with share * tokens / available_tokens by more than 1 %.
+        `tokens`; epochs disagree with share * tokens / available_tokens, or the peak learning rate with the transfer,
+        by more than 1 %.
     """
 
     format: Literal[1] = 1
@@ -128,6 +160,7 @@ class Recipe(Record):
     sequence_length: Annotated[int, Field(ge=1)]
     batch: Schedule
     learning_rate: Schedule
+    optimizer: Optimizer = Optimizer()
     stages: Annotated[tuple[Stage, ...], Field(min_length=1)]
     corpora: Annotated[Mapping[str, CorpusUse], Field(min_length=1)]
     targets: Annotated[Mapping[str, Target], Field(min_length=1)]
@@ -165,6 +198,16 @@ class Recipe(Record):
                     f"corpora.{name}.epochs is {corpus.epochs:g}; {seen:.6g} tokens of {corpus.available_tokens:.6g} "
                     f"are {epochs:.6g}. Correct the epochs, or available_tokens."
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _rate_follows(self) -> Self:
+        transfer, peak = self.model.transfer, self.learning_rate.peak
+        if transfer and not math.isclose(peak, transfer.base_lr * transfer.factor, rel_tol=0.01):
+            raise ValueError(
+                f"learning_rate peaks at {peak:.6g}; model.transfer says {transfer.base_lr:g} * {transfer.factor:g} = "
+                f"{transfer.base_lr * transfer.factor:.6g}. Correct the schedule, or leave model.transfer out."
+            )
         return self
 
     @property
@@ -217,17 +260,6 @@ class Recipe(Record):
     def json_schema(cls) -> dict[str, Any]:
         """JSON Schema of the file, for editors and for other languages."""
         return cls.model_json_schema()
-
-
-def write_text(path: Path, text: str) -> Path:
-    """Write a file whole or not at all: beside its place first, then renamed over it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile("w", encoding="utf-8", newline="", dir=path.parent, delete=False) as beside:
-        beside.write(text)
-    # NamedTemporaryFile makes files that only their owner can read; a recipe is to be shared.
-    os.chmod(beside.name, 0o644)
-    os.replace(beside.name, path)
-    return path
 
 
 def _refuse_repeated_keys(node: yaml.Node | None, name: str) -> None:

@@ -12,7 +12,17 @@ from pydantic_core import PydanticCustomError
 from ._discover import available
 from .errors import StudyError
 from .study_errors import spell_errors, suggest
-from .study_sections import Budget, Choose, CorpusSource, ProxyTraining, Section, SweepDesign, TargetSource
+from .study_sections import (
+    LARGEST_PROXY,
+    SMALLEST_PROXY,
+    Budget,
+    Choose,
+    CorpusSource,
+    ProxyTraining,
+    Section,
+    SweepDesign,
+    TargetSource,
+)
 from .study_values import EpochCaps, Name, Names, ShareBounds
 from .study_yaml import Location, read_document, spell_location
 
@@ -38,7 +48,10 @@ class Study(Section):
     )
     choose: Choose = Field(description="What may be chosen for the target run: ranges [low, high], or one value.")
     sequence_length: int = Field(
-        default=128, ge=8, le=65_536, description="Tokens in one training sequence of the proxy runs."
+        default=128,
+        ge=8,
+        le=65_536,
+        description="Tokens in one training sequence, of the proxy runs and of the recipe.",
     )
     sweep: SweepDesign = Field(description="Which proxy runs the laws are fitted to.")
     proxy: ProxyTraining = Field(default=ProxyTraining(), description="How proxy runs are trained.")
@@ -92,12 +105,19 @@ class Study(Section):
         return {corpus: self.shares.get(corpus, (0.0, 1.0)) for corpus in self.corpora}
 
     def ladder(self, name: str) -> tuple[float, ...]:
-        """Values of `batch_tokens` or `peak_lr` in the sweep: those given, or 4 spread evenly in log over `choose`."""
+        """Values of `batch_tokens` or `peak_lr` in the sweep: those given, or 4 spread evenly in log over `choose`.
+
+        Batches that are not given are whole sequences.
+        """
         given: tuple[float, ...] = getattr(self.sweep, name)
+        if given:
+            return given
         low, high = getattr(self.choose, name)
-        if given or low == high:
-            return given or (low,)
-        return tuple(low * (high / low) ** (rung / (_LADDER - 1)) for rung in range(_LADDER))
+        spread = {low * (high / low) ** (rung / (_LADDER - 1)) for rung in range(_LADDER)}
+        if name == "batch_tokens":
+            length = self.sequence_length
+            spread = {max(1, round(value / length)) * length for value in spread}
+        return tuple(sorted(spread))
 
     @property
     def digest(self) -> str:
@@ -136,15 +156,34 @@ class Study(Section):
             yield ("shares",), f"the upper bounds sum to {upper:g}; shares sum to 1, so raise some of them"
 
     def _wrong_sweep(self) -> _Problems:
-        sweep, batch, largest = self.sweep, self.choose.batch_tokens[0], max(self.ladder("batch_tokens"))
-        most = min(sweep.screen, sweep.mixtures)
-        if sweep.mixtures < len(self.corpora):
-            text = f"{sweep.mixtures} is not accepted; give at least one per corpus, {len(self.corpora)}"
+        sweep, length, batch = self.sweep, self.sequence_length, self.choose.batch_tokens[0]
+        largest, levels = max(self.ladder("batch_tokens")), max(len(self.sweep.model_size), len(self.sweep.tokens))
+        least = max(len(self.corpora), 2 * levels) + sweep.favorites
+        if sweep.mixtures < least:
+            text = f"{sweep.mixtures} is not accepted; one per corpus, two per level and the favorites are {least}"
             yield ("sweep", "mixtures"), text
-        if sweep.favorites > most:
-            yield ("sweep", "favorites"), f"{sweep.favorites} is not accepted; give at most screen and mixtures, {most}"
-        if batch < self.sequence_length:
-            text = f"{batch:g} tokens are less than one sequence; give at least sequence_length, {self.sequence_length}"
+        if sweep.favorites > sweep.screen:
+            text = f"{sweep.favorites} is not accepted; give at most as many as are screened, {sweep.screen}"
+            yield ("sweep", "favorites"), text
+        if 0 < sweep.screen < len(self.corpora) + 2:
+            text = f"{sweep.screen} is not accepted; give 0, or at least two more than corpora, {len(self.corpora) + 2}"
+            yield ("sweep", "screen"), text
+        if levels == 1:
+            text = (
+                "the ladders have one level; laws are told apart by larger runs, so give two or more, such as [x, 2x]"
+            )
+            yield ("sweep", "tokens"), text
+        for i, size in enumerate(sweep.model_size):
+            if not SMALLEST_PROXY <= size <= LARGEST_PROXY:
+                text = f"{size:g} is not accepted; proxies have {SMALLEST_PROXY:g} to {LARGEST_PROXY:g} parameters"
+                yield ("sweep", "model_size", i), text
+        for i, value in enumerate(sweep.batch_tokens):
+            if value % length:
+                near = max(1, round(value / length)) * length
+                text = f"{value:g} is no multiple of sequence_length, {length}; the nearest is {near}"
+                yield ("sweep", "batch_tokens", i), text
+        if batch < length:
+            text = f"{batch:g} tokens are less than one sequence; give at least sequence_length, {length}"
             yield ("choose", "batch_tokens"), text
         if largest > sweep.tokens[0]:
             text = f"a run of {sweep.tokens[0]:g} tokens is shorter than the largest batch; give at least {largest:g}"

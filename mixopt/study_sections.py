@@ -22,6 +22,8 @@ from .study_values import (
     Workers,
 )
 
+# What the transformer proxy can be built with, in non-embedding parameters.
+SMALLEST_PROXY, LARGEST_PROXY = 20e3, 500e6
 _LATER = ("gpu_hours", "dollars", "deadline")
 
 
@@ -87,7 +89,8 @@ class CorpusSource(TextSource):
 
     available_tokens: Tokens | None = Field(
         default=None,
-        description="Tokens of this corpus in the target run, where the files are a sample; left out: counted.",
+        description="Tokens that the target run has of this corpus, in the study's tokenizer, where the files are a "
+        "sample; left out: counted.",
     )
 
 
@@ -175,13 +178,13 @@ class ProxyTraining(Section):
     """How proxies are trained, and how text is held out for them."""
 
     vocabulary: int = Field(
-        default=1024, ge=257, le=65_536, description="Tokens of the tokenizer trained on the corpora."
+        default=1024, ge=257, le=65_535, description="Tokens of the tokenizer trained on the corpora."
     )
     device: Device = Field(default="cpu", description="Device of the proxy runs: cpu, cuda, cuda:0 or mps.")
     workers: Workers = Field(default="auto", description="Runs trained at the same time; auto: one per core.")
     valid_share: float = Field(default=0.1, gt=0, lt=1, description="Share of each corpus's text that is held out.")
     leakage_limit: float = Field(
-        default=0.2,
+        default=0.05,
         ge=0,
         le=1,
         description="Share of a target's text that a corpus may contain verbatim before it is refused.",

@@ -7,7 +7,7 @@ import pytest
 
 from mixopt.errors import StudyError
 from mixopt.study import Study
-from mixopt.sweep.design import Frame, check_cost, design, favorites, frame, levels, target_tokens
+from mixopt.sweep.design import Frame, allot, cautions, check_cost, design, favorites, frame, levels, target_tokens
 
 QUICKSTART = Path(__file__).parents[1] / "recipes" / "quickstart.yaml"
 
@@ -77,7 +77,17 @@ def test_a_sample_of_a_declared_corpus_is_never_asked_for_more_than_it_holds(stu
     declared = study.model_copy(update={"corpora": {**study.corpora, "german": source}})
     found = frame(declared, {name: 2e5 for name in study.corpora})
     assert found.available[list(study.corpora).index("german")] == 1e12
-    assert max(run.unique_tokens["german"] for run in design(found).runs) <= 2e5
+    runs = [run for run in design(found).runs if run.proxy == "transformer"]
+    assert max(run.unique_tokens["german"] for run in runs) <= 2e5
+    assert not any(run.epoch_matched for run in runs)  # and the table says that they repeat it more often
+    assert any(text.startswith("german: a proxy of 4e+05 tokens needs") for text in cautions(found))
+
+
+def test_every_level_has_two_mixtures_at_least_whatever_it_costs():
+    for total in range(6, 40):
+        counts = allot(total, np.array([1.0, 100.0, 10_000.0]))
+        assert sum(counts) == total
+        assert min(counts) >= 2
 
 
 def test_runs_are_distinct_and_replicates_differ_by_seed_only(framed: Frame):

@@ -56,6 +56,7 @@ def test_requested_tokens_are_whole_batches():
 )
 def test_schedules_are_in_tokens_under_their_registered_names(schedule, expected):
     _, train = parsed(learning_rate=schedule)
+    train = train["train_module"]
     assert train["optim"]["lr"] == 3e-4
     common = {"units": "tokens", "warmup": 52_428_800, "warmup_min_lr": 0.0}
     assert train["scheduler"] == {**common, **expected}
@@ -63,12 +64,29 @@ def test_schedules_are_in_tokens_under_their_registered_names(schedule, expected
 
 def test_without_a_warmup_wsd_gets_one_of_a_token_and_says_so():
     text = emit(recipe(learning_rate=wsd(3e-4, TOKENS, warmup=0.0)))["train.yaml"]
-    assert yaml.safe_load(text)["scheduler"]["warmup"] == 1
+    assert yaml.safe_load(text)["train_module"]["scheduler"]["warmup"] == 1
     assert "the first step has rate 0" in text
 
 
 def test_constant_without_warmup_is_constant():
-    assert parsed(learning_rate=constant(3e-4, TOKENS))[1]["scheduler"] == {"type": "constant", "units": "tokens"}
+    module = parsed(learning_rate=constant(3e-4, TOKENS))[1]["train_module"]
+    assert module["scheduler"] == {"type": "constant", "units": "tokens"}
+
+
+def test_the_optimizer_and_the_model_are_the_recipes():
+    asked = {"name": "adamw", "beta1": 0.8, "beta2": 0.99, "weight_decay": 0.05, "clip_norm": 0.5}
+    _, train = parsed(optimizer=asked, model={"model_size": 100_352, "width": 64, "depth": 2})
+    module = train["train_module"]
+    assert module["max_grad_norm"] == 0.5
+    assert (module["optim"]["betas"], module["optim"]["weight_decay"]) == ([0.8, 0.99], 0.05)
+    assert train["model"] == {"d_model": 64, "n_layers": 2, "tie_word_embeddings": True}
+    assert parsed()[1]["model"] == {"tie_word_embeddings": True}
+
+
+def test_the_headers_say_where_paths_start_and_how_large_the_model_is():
+    files = emit(recipe())
+    assert "# Paths are relative to the folder that mixopt was called in.\n" in files["sources.yaml"]
+    assert "for 125829120 parameters without embeddings" in files["train.yaml"]
 
 
 def test_a_ramp_starts_from_the_rate_that_its_square_roots_bring_to_the_recipe():
@@ -76,7 +94,7 @@ def test_a_ramp_starts_from_the_rate_that_its_square_roots_bring_to_the_recipe()
     text = emit(asked)["train.yaml"]
     train = yaml.safe_load(text)
     batches = train["batch_size_scheduler"]["batch_sizes"]
-    rate = train["optim"]["lr"]
+    rate = train["train_module"]["optim"]["lr"]
     for before, after in pairwise(batches):
         rate *= math.sqrt(after / before)
     assert rate == pytest.approx(3e-4, rel=1e-14)

@@ -41,8 +41,14 @@ def test_settings_make_the_id_and_the_purpose_does_not():
         run(0.5, peak_lr=2e-2),
         run(0.5, data="other text"),
         run(0.5, schedule="cosine"),
+        run(0.5, precision="bf16"),
     ]
-    assert len({run(0.5).id, *(other.id for other in others)}) == 6
+    assert len({run(0.5).id, *(other.id for other in others)}) == 7
+
+
+def test_what_is_simulated_is_still_to_be_trained(tmp_path):
+    simulate.execute(sweep(), tmp_path)
+    assert split(sweep(), tmp_path) == ((), sweep().runs)
 
 
 def test_runs_on_disk_are_not_done_again(tmp_path):
@@ -56,18 +62,18 @@ def test_runs_on_disk_are_not_done_again(tmp_path):
 
 def test_a_broken_result_is_named_and_never_used(tmp_path):
     simulate.execute(sweep(), tmp_path)
-    path = path_of(tmp_path, sweep().runs[1])
+    path = path_of(tmp_path / "simulated", sweep().runs[1])
     path.write_text(path.read_text()[:-30])
     with pytest.raises(RunsError, match=rf"{path.parent.name}/run\.json is not the result of a run .*delete it"):
-        collect(sweep(), tmp_path)
+        collect(sweep(), tmp_path / "simulated")
 
 
 def test_a_result_of_other_settings_is_refused(tmp_path):
     simulate.execute(sweep(), tmp_path)
-    first, second = (path_of(tmp_path, r) for r in sweep().runs[:2])
+    first, second = (path_of(tmp_path / "simulated", r) for r in sweep().runs[:2])
     first.write_text(second.read_text())
     with pytest.raises(RunsError, match=f"holds run {second.parent.name}; delete it"):
-        collect(sweep(), tmp_path)
+        collect(sweep(), tmp_path / "simulated")
 
 
 def test_half_written_results_do_not_count(tmp_path):

@@ -15,7 +15,7 @@ PACKAGE = Path(mixopt.__file__).parent
 
 # A module may import what stands on its own line or above it.
 LAYERS = (
-    {"errors", "columns", "_discover", "units"},
+    {"errors", "columns", "_discover", "units", "files"},
     {"study", "study_sections", "study_values", "study_yaml", "study_errors", "corpora", "documents"},
     {"sampling"},
     {"sweep"},

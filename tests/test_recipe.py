@@ -12,7 +12,8 @@ from mixopt.schedules.schedule import Schedule, Segment
 from mixopt.schedules.wsd import wsd
 from tests.recipes import recipe
 
-TEXT = recipe().to_yaml()
+TRANSFER = {"base_lr": 0.0096, "base_width": 64, "factor": 0.03125}
+TEXT = recipe(model={"model_size": 10**9, "width": 2048, "depth": 20, "transfer": TRANSFER}).to_yaml()
 
 
 def changed(text, pattern, replacement):
@@ -92,6 +93,12 @@ def test_read_gives_back_what_write_wrote_and_leaves_nothing_else(tmp_path):
         ("tokens: 786432000.0", "tokens: 786.0", "learning_rate covers .* tokens; it must cover all 1048576000"),
         ("tokens: 1048576000.0", "tokens: 5.0", "batch covers 5 tokens; it must cover all"),
         ("lower: 2.05", "lower: 2.5", "interval runs from 2.5 to 2.15; lower must not exceed upper"),
+        (
+            "base_lr: 0.0096",
+            "base_lr: 0.02",
+            r"peaks at 0.0003; model.transfer says 0.02 \* 0.03125 = 0.000625. Correct",
+        ),
+        ("beta2: 0.95", "beta2: 1.0", "key optimizer.beta2: Input should be less than 1; it is 1.0"),
         ("level: 0.9", "level: 90", "level: Input should be less than 1; it is 90"),
         ("study: three-corpora", "study: 2026-01-01", "holds 2026-01-01, a date; .* Quote it"),
         ("study_sha256: .*", "study_sha256: abc", "key provenance.study_sha256: .*pattern"),
@@ -111,6 +118,18 @@ def test_read_tells_the_file_and_the_key(tmp_path, pattern, replacement, message
 
 def test_epochs_may_be_rounded_to_a_percent():
     assert Recipe.from_yaml(changed(TEXT, "epochs: 1.572864", "epochs: 1.57")).corpora["math"].epochs == 1.57
+
+
+def test_the_transfer_may_be_rounded_to_a_percent():
+    assert Recipe.from_yaml(changed(TEXT, "factor: 0.03125", "factor: 0.0312")).model.transfer
+
+
+def test_the_optimizer_is_that_of_the_proxies():
+    transformer = pytest.importorskip("mixopt.proxy.transformer", reason="torch is not installed here")
+    optimizer = recipe().optimizer
+    assert (optimizer.beta1, optimizer.beta2) == transformer.BETAS
+    assert optimizer.weight_decay == transformer.WEIGHT_DECAY
+    assert optimizer.clip_norm == transformer.CLIP_NORM
 
 
 def test_a_missing_file_is_named(tmp_path):

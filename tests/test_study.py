@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 import mixopt
+from mixopt import study_sections
 from mixopt._discover import available
 from mixopt.errors import StudyError
 from mixopt.study import Study, template
@@ -79,14 +80,20 @@ def test_values_are_the_numbers_written(folder: Path) -> None:
 def test_ladder_is_given_or_even_in_log_over_the_range(folder: Path) -> None:
     study = Study.read(write(folder, "  peak_lr: [2e-3, 6e-3]\n"))
     assert study.ladder("peak_lr") == pytest.approx((1e-3, 3e-3, 9e-3, 27e-3))
-    assert study.ladder("batch_tokens") == pytest.approx((1e3, 2e3, 4e3, 8e3))
+    assert study.ladder("batch_tokens") == (1024, 2048, 3968, 7936)  # whole sequences of 128
     assert Study.read(write(folder)).ladder("peak_lr") == (2e-3, 6e-3)
-    assert Study.read(write(folder, "[1k, 8k]", "2k")).ladder("batch_tokens") == (2000,)
+    assert Study.read(write(folder, "[1k, 8k]", "2k")).ladder("batch_tokens") == (2048,)
 
 
 def test_underscores_part_digits(folder: Path) -> None:
     study = Study.read(write(folder, "text: content", "max_documents: 20_000"))
     assert study.corpora["web"].max_documents == 20_000
+
+
+def test_the_limits_of_proxies_are_those_of_the_transformer() -> None:
+    from mixopt.proxy import shape
+
+    assert (study_sections.SMALLEST_PROXY, study_sections.LARGEST_PROXY) == (shape.SMALLEST_SIZE, shape.LARGEST_SIZE)
 
 
 def test_one_number_caps_epochs_and_fixes_a_share(folder: Path) -> None:
@@ -237,11 +244,11 @@ WRONG = {
     "share of budget": ("share_of_budget: 0.5", "share_of_budget: 0",
         "sweep.share_of_budget: 0 is not accepted; give a number above 0"),
     "few mixtures": ("share_of_budget: 0.5", "mixtures: 1\n  favorites: 0",
-        "sweep.mixtures: 1 is not accepted; give at least one per corpus, 2"),
+        "sweep.mixtures: 1 is not accepted; one per corpus, two per level and the favorites are 4"),
     "half a mixture": ("share_of_budget: 0.5", "mixtures: 24.5",
         "sweep.mixtures: 24.5 is not accepted; give a whole number"),
     "favorites of nothing": ("share_of_budget: 0.5", "screen: 0",
-        "sweep.favorites: 4 is not accepted; give at most screen and mixtures, 0"),
+        "sweep.favorites: 4 is not accepted; give at most as many as are screened, 0"),
     "one replicate": ("share_of_budget: 0.5", "replicates: 1",
         "sweep.replicates: 1 is not accepted; give a number from 2 up"),
     "truth as text": ("share_of_budget: 0.5", "epoch_matched: yes",
@@ -252,14 +259,22 @@ WRONG = {
         "proxy.workers: 0 is not accepted; give auto, or a whole number"),
     "workers as truth": ("name: small", "name: small\nproxy: {workers: true}", "proxy.workers: true is not accepted"),
     "vocabulary": ("name: small", "name: small\nproxy: {vocabulary: 100000}",
-        "proxy.vocabulary: 100000 is not accepted; give a number up to 65536"),
+        "proxy.vocabulary: 100000 is not accepted; give a number up to 65535"),
     "held out": ("name: small", "name: small\nproxy: {valid_share: 1}",
         "proxy.valid_share: 1 is not accepted; give a number below 1"),
     "seed": ("name: small", "name: small\nseed: -1", "seed: -1 is not accepted; give a number from 0 up"),
     "short batch": ("[1k, 8k]", "[100, 8k]",
         "choose.batch_tokens: 100 tokens are less than one sequence; give at least sequence_length, 128"),
+    "one level": ("[25k, 50k]\n  tokens: [100k, 200k]", "[25k]\n  tokens: [100k]",
+        "sweep.tokens: the ladders have one level; laws are told apart by larger runs, so give two or more"),
+    "large proxy": ("[25k, 50k]", "[25k, 900M]",
+        r"sweep.model_size\[1\]: 9e\+08 is not accepted; proxies have 20000 to 5e\+08 parameters"),
+    "short screen": ("share_of_budget: 0.5", "screen: 3\n  favorites: 0",
+        "sweep.screen: 3 is not accepted; give 0, or at least two more than corpora, 4"),
+    "half a sequence": ("share_of_budget: 0.5", "batch_tokens: [1000, 2048]",
+        r"sweep.batch_tokens\[0\]: 1000 is no multiple of sequence_length, 128; the nearest is 1024"),
     "long batch": ("[1k, 8k]", "[1k, 200k]",
-        "sweep.tokens: a run of 100000 tokens is shorter than the largest batch; give at least 200000"),
+        "sweep.tokens: a run of 100000 tokens is shorter than the largest batch; give at least 199936"),
     "budget of no proxy": ("3 TFLOP", "25 GFLOP",
         r"budget.flops: 2.5e\+10 FLOPs do not pay for the smallest model and run in choose; give at least 2.4e\+11"),
     # shapes

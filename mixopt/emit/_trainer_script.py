@@ -24,6 +24,26 @@ from transformers import (
 
 READERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".txt": "text"}
 END_OF_TEXT = ("<eos>", "<|endoftext|>", "</s>")
+MICRO_BATCH = 16  # sequences on a device at once, at most; lower it where memory runs out
+
+
+class DecayingTrainer(Trainer):
+    """Weight decay as in the proxies: on every matrix but the embedding."""
+
+    def get_decay_parameter_names(self, model) -> list[str]:
+        return [name for name in super().get_decay_parameter_names(model) if "embed" not in name]
+
+
+def micro_batches(sequences: int, processes: int) -> dict[str, int]:
+    """The largest micro-batch that divides what each process has of a batch, and how many of them it takes."""
+    each, rest = divmod(sequences, processes)
+    if rest:
+        allowed = [number for number in range(1, sequences + 1) if sequences % number == 0]
+        below, above = max(n for n in allowed if n < processes), [n for n in allowed if n > processes]
+        nearest = " or ".join(str(number) for number in [below, *above[:1]])
+        sys.exit(f"{sequences} sequences do not divide among {processes} processes; start {nearest} processes instead.")
+    micro = max(size for size in range(1, MICRO_BATCH + 1) if each % size == 0)
+    return {"per_device_train_batch_size": micro, "gradient_accumulation_steps": each // micro}
 
 
 def packed(name: str, files: list[str], tokenizer, end: int | None, length: int) -> Dataset:
@@ -59,11 +79,7 @@ def main(path: str) -> None:
     with open(path, encoding="utf-8") as file:
         config = yaml.safe_load(file)
     data, settings = config["data"], config["training_arguments"]
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
-    accumulation, rest = divmod(data["batch_sequences"], settings["per_device_train_batch_size"] * processes)
-    if rest:
-        sys.exit(f"{data['batch_sequences']} sequences do not divide among {processes} processes; change their number.")
-    settings["gradient_accumulation_steps"] = accumulation
+    settings |= micro_batches(data["batch_sequences"], int(os.environ.get("WORLD_SIZE", "1")))
     (arguments,) = HfArgumentParser(TrainingArguments).parse_dict(settings)
 
     if data["tokenizer"] is None:
@@ -87,7 +103,7 @@ def main(path: str) -> None:
             arguments.max_steps * data["batch_sequences"],
         )
     model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **config["model"]))
-    Trainer(model=model, args=arguments, train_dataset=train).train()
+    DecayingTrainer(model=model, args=arguments, train_dataset=train).train()
     if arguments.should_save:
         model.save_pretrained(arguments.output_dir)
 

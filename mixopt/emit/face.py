@@ -17,6 +17,8 @@ Emitter = Callable[[Recipe], Mapping[str, str]]
 
 INSTEAD = "Emit it with 'tabulated' instead"
 
+PATHS = "Paths are relative to the folder that mixopt was called in."
+
 
 @dataclass(frozen=True)
 class Phases:
@@ -127,7 +129,6 @@ def yaml_file(recipe: Recipe, stack: str, notes: list[str], content: Mapping[str
     """YAML under a comment that says who wrote it, for which release of which stack, and what the reader must know."""
     source = recipe.provenance
     first = f"Written by mixopt {source.mixopt} for {stack}, from the recipe of study {source.study!r}."
-    about_model = [f"Model: {line}" for line in recipe.model.note.splitlines()]
     warned = [f"Warning: {' '.join(warning.split())}" for warning in source.warnings]
-    header = "".join(f"# {line}\n" for line in [first, *notes, *about_model, *warned])
+    header = "".join(f"# {line}\n" for line in [first, *notes, *recipe.model.note.splitlines(), *warned])
     return header + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)

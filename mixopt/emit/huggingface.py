@@ -4,10 +4,11 @@ import math
 from typing import Any
 
 from ..errors import EmitError
-from ..recipe import Model, Recipe
+from ..recipe import Model, Optimizer, Recipe
 from ._trainer_script import SCRIPT
 from .face import (
     INSTEAD,
+    PATHS,
     Phases,
     batch_sequences,
     in_phases,
@@ -45,11 +46,11 @@ def emit(recipe: Recipe) -> dict[str, str]:
     arguments = {
         "output_dir": "out",
         "max_steps": sum(steps),
-        **_micro_batches(sequences),
         "learning_rate": phase.peak,
         "warmup_steps": steps[0],
         "lr_scheduler_type": kind,
         "lr_scheduler_kwargs": options,
+        **_optimizer(recipe.optimizer),
         "seed": recipe.seed,
     }
     model = _llama(recipe.model, recipe.sequence_length)
@@ -58,9 +59,14 @@ def emit(recipe: Recipe) -> dict[str, str]:
     return {"train.yaml": yaml_file(recipe, STACK, notes, content), "train.py": SCRIPT}
 
 
-def _micro_batches(sequences: int) -> dict[str, int]:
-    micro = max(size for size in range(1, 9) if sequences % size == 0)
-    return {"per_device_train_batch_size": micro, "gradient_accumulation_steps": sequences // micro}
+def _optimizer(optimizer: Optimizer) -> dict[str, Any]:
+    return {
+        "optim": "adamw_torch",
+        "adam_beta1": optimizer.beta1,
+        "adam_beta2": optimizer.beta2,
+        "weight_decay": optimizer.weight_decay,
+        "max_grad_norm": optimizer.clip_norm,
+    }
 
 
 def _sequences(recipe: Recipe) -> int:
@@ -111,10 +117,11 @@ def _data(recipe: Recipe, mixture: dict[str, float], sequences: int) -> dict[str
     }
 
 
-def _llama(model: Model, sequence_length: int) -> dict[str, int]:
+def _llama(model: Model, sequence_length: int) -> dict[str, Any]:
     """A Llama of 4 width^2 + 3 width * hidden parameters a layer: hidden near 8/3 width, width near 64 * depth.
 
-    Where the recipe gives width or depth they are kept; hidden makes up what the width rounds off.
+    Where the recipe gives width or depth they are kept; hidden makes up what the width rounds off. The embeddings are
+    tied, as those of the proxies.
     """
     depth = model.depth or max(1, round((model.model_size / (12 * 64**2)) ** (1 / 3)))
     ideal = math.sqrt(model.model_size / (12 * depth))
@@ -128,10 +135,11 @@ def _llama(model: Model, sequence_length: int) -> dict[str, int]:
         "num_attention_heads": width // head,
         "intermediate_size": hidden,
         "max_position_embeddings": sequence_length,
+        "tie_word_embeddings": True,
     }
 
 
-def _model_notes(asked: Model, made: dict[str, int]) -> list[str]:
+def _model_notes(asked: Model, made: dict[str, Any]) -> list[str]:
     width, depth, hidden = made["hidden_size"], made["num_hidden_layers"], made["intermediate_size"]
     size = depth * (4 * width**2 + 3 * width * hidden)
     return [f"model: {size} parameters in its layers, without norms and embeddings; the recipe has {asked.model_size}."]
@@ -148,5 +156,7 @@ def _notes(recipe: Recipe, phase: Phases, steps: tuple[int, int, int], options: 
         "document_probability: use it instead if you interleave whole documents.",
         f"max_steps covers {sum(steps) * batch} of {recipe.tokens} tokens ({rest:+d} left by whole steps).",
         f"Learning rate: at most {gap:.2g} of the peak from the recipe's, by whole steps and the floor of the warmup.",
-        "gradient_accumulation_steps is for one process; train.py divides it among the processes of torchrun.",
+        "train.py splits batch_sequences into micro-batches of at most 16, over the processes that it is started in.",
+        "weight_decay: train.py spares the embedding, as the proxies did.",
+        PATHS,
     ]

@@ -5,8 +5,8 @@ from itertools import pairwise
 from typing import Any
 
 from ..errors import EmitError
-from ..recipe import Recipe
-from .face import INSTEAD, Phases, batch_sequences, one_mixture, phases, spoken, yaml_file
+from ..recipe import Model, Optimizer, Recipe
+from .face import INSTEAD, PATHS, Phases, batch_sequences, one_mixture, phases, spoken, yaml_file
 
 STACK = "ai2-olmo-core 3.0.0"
 
@@ -35,16 +35,21 @@ def emit(recipe: Recipe) -> dict[str, str]:
     train = {"dataset": {"source_list": "sources.yaml", **dataset}, **_train(recipe, phase, ramp)}
     return {
         "sources.yaml": yaml_file(recipe, STACK, _source_notes(recipe, mixture), sources),
-        "train.yaml": yaml_file(recipe, STACK, _train_notes(phase, ramp), train),
+        "train.yaml": yaml_file(recipe, STACK, _train_notes(recipe, phase, ramp), train),
     }
 
 
 def _train(recipe: Recipe, phase: Phases, ramp: list[tuple[int, int]]) -> dict[str, Any]:
     train: dict[str, Any] = {
         "sequence_length": recipe.sequence_length,
+        "model": _model(recipe.model),
         "data_loader": {"global_batch_size": ramp[0][1], "seed": recipe.seed},
-        "optim": {"lr": phase.peak / math.sqrt(ramp[-1][1] / ramp[0][1])},
-        "scheduler": _scheduler(recipe, phase),
+        "train_module": {
+            "max_sequence_length": recipe.sequence_length,
+            "optim": _optimizer(recipe.optimizer, phase.peak / math.sqrt(ramp[-1][1] / ramp[0][1])),
+            "max_grad_norm": recipe.optimizer.clip_norm,
+            "scheduler": _scheduler(recipe, phase),
+        },
         "trainer": {"max_duration": {"value": recipe.tokens, "unit": "tokens"}},
     }
     if len(ramp) > 1:
@@ -53,6 +58,21 @@ def _train(recipe: Recipe, phase: Phases, ramp: list[tuple[int, int]]) -> dict[s
             "schedule": [{"value": start, "unit": "tokens"} for start, _ in ramp],
         }
     return train
+
+
+def _model(model: Model) -> dict[str, Any]:
+    shape = {"d_model": model.width, "n_layers": model.depth}
+    return {name: size for name, size in shape.items() if size} | {"tie_word_embeddings": True}
+
+
+def _optimizer(optimizer: Optimizer, lr: float) -> dict[str, Any]:
+    return {
+        "type": optimizer.name,
+        "lr": lr,
+        "betas": [optimizer.beta1, optimizer.beta2],
+        "weight_decay": optimizer.weight_decay,
+        "group_overrides": [{"params": ["embeddings.weight"], "opts": {"weight_decay": 0.0}}],
+    }
 
 
 def _ramp(recipe: Recipe) -> list[tuple[int, int]]:
@@ -124,6 +144,7 @@ def _source_notes(recipe: Recipe, mixture: dict[str, float]) -> list[str]:
     notes = [
         "SourceMixtureList.from_yaml reads this file. target_ratio is a share of tokens;",
         "max_repetition_ratio is a cap on the passes over a source.",
+        PATHS,
     ]
     missing = [name for name in mixture if _paths(recipe, name) != list(recipe.corpora[name].files)]
     if missing:
@@ -131,9 +152,11 @@ def _source_notes(recipe: Recipe, mixture: dict[str, float]) -> list[str]:
     return notes
 
 
-def _train_notes(phase: Phases, ramp: list[tuple[int, int]]) -> list[str]:
+def _train_notes(recipe: Recipe, phase: Phases, ramp: list[tuple[int, int]]) -> list[str]:
     notes = [
-        "dataset: SourceMixtureDatasetConfig (batch in tokens). scheduler: Scheduler.from_dict. optim.lr: base rate.",
+        "dataset: SourceMixtureDatasetConfig (batch in tokens). train_module: TransformerTrainModuleConfig.from_dict,",
+        "with a rank_microbatch_size of your own. model: keywords of TransformerConfig, for "
+        f"{recipe.model.model_size} parameters without embeddings.",
         "trainer.max_duration: Duration; tokens, because the scheduler counts tokens.",
     ]
     if not phase.warmup_tokens and phase.decay_tokens and phase.stable_tokens:

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from .._discover import load
-from ..recipe import Recipe, write_text
+from ..files import write_text
+from ..recipe import Recipe
 
 
 def write(recipe: Recipe, name: str, folder: str | Path) -> tuple[Path, ...]:

@@ -27,7 +27,13 @@ _events: Any = None
 
 
 def execute(
-    sweep: Sweep, folder: Path, *, workers: int | None = None, device: str = "cpu", watch: Watch | None = None
+    sweep: Sweep,
+    folder: Path,
+    *,
+    workers: int | None = None,
+    device: str = "cpu",
+    watch: Watch | None = None,
+    **ignored: object,
 ) -> Runs:
     """Do the runs of `sweep` that `folder` does not hold yet, several at a time, and return all of them.
 
@@ -41,8 +47,13 @@ def execute(
     """
     _, todo = split(sweep, folder)
     if todo:
-        _train_all(sorted(todo, key=_cost, reverse=True), folder, workers or available_cores(), device, watch)
+        _train_all(sorted(todo, key=_cost, reverse=True), folder, workers or default_workers(device), device, watch)
     return collect(sweep, folder)
+
+
+def default_workers(device: str) -> int:
+    """A run a core on the CPU; one at a time on a device that runs would share."""
+    return available_cores() if device == "cpu" else 1
 
 
 def available_cores() -> int:

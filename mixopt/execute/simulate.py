@@ -16,8 +16,12 @@ NOISE = 0.003
 """Standard deviation of log loss between seeds: what small transformers show."""
 
 
-def execute(sweep: Sweep, folder: Path, *, noise: float = NOISE, seed: int = 0) -> Runs:
-    """Losses of every run of `sweep` by the world that `seed` names; on disk like those of trained runs."""
+def execute(sweep: Sweep, folder: Path, *, noise: float = NOISE, seed: int = 0, **ignored: object) -> Runs:
+    """Losses of every run of `sweep` by the world that `seed` names, in `folder/simulated`, apart from trained runs.
+
+    What executors that train are told besides (workers, device, watch) does not matter here.
+    """
+    folder = folder / "simulated"
     _, todo = split(sweep, folder)
     for run in todo:
         save(folder, run, _simulate(sweep, run, noise, seed).to_dict())

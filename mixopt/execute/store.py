@@ -1,12 +1,12 @@
 """Finished runs on disk: `runs/<run id>/run.json`, whole or not there at all."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from mixopt.errors import RunsError
+from mixopt.files import write_json
 from mixopt.runs import Runs
 from mixopt.sweep.settings import RunSettings, Sweep
 
@@ -14,22 +14,6 @@ from mixopt.sweep.settings import RunSettings, Sweep
 def path_of(folder: Path, run: RunSettings) -> Path:
     """Where the result of `run` is, once it is finished."""
     return folder / "runs" / run.id / "run.json"
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON so that after a crash at any moment the file is whole, old or not there: part, fsync, rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with open(part, "w", encoding="utf-8") as stream:
-        json.dump(content, stream, indent=1)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(part, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def save(folder: Path, run: RunSettings, result: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from mixopt.columns import Array, Columns
 from mixopt.errors import FitError
-from mixopt.fit.bootstrap import bootstrap, resample, widening
+from mixopt.fit.bootstrap import bootstrap, redraw, resample, widening
 from mixopt.fit.gate import check
 from mixopt.fit.identify import null_directions
 from mixopt.fit.levenberg_marquardt import Solutions
@@ -232,7 +232,7 @@ def fit(
     norm : `Huber(1e-3)` as Hoffmann et al., or `Square(noise)`
     starts : drawn uniformly from the box in search coordinates, besides one at the priors' centers and box's middle
     seed : of the starts and of the bootstrap
-    replicates : bootstrap fits, over runs
+    replicates : bootstrap fits, over runs and the centers of priors
     run : [n], which run each row belongs to; the column `run` if there is one, else each row is a run
 
     Raises
@@ -256,9 +256,33 @@ def fit(
     array([2.0375])
     """
     check(law, columns, starts, replicates)
-    space = space_of(law.coefficients)
-    rng = np.random.default_rng(seed)
-    first = space.starts(starts, rng)
+    u, objective, agreement = _search(law, columns, norm, starts, seed)
+    n, theta = len(columns[law.output]), space_of(law.coefficients).to_theta(u)
+    noise, null = _diagnose(law, columns, u, norm)
+    run = np.asarray(columns.get("run", np.arange(n)) if run is None else run)
+    draws = np.empty((0, len(theta)))
+    if replicates:
+        counts, centers = resample(run, replicates, seed), redraw(law.coefficients, replicates, seed)
+        draws = bootstrap(law, columns, theta, norm, counts, centers)
+    return Fit(
+        law=law,
+        theta=theta,
+        norm=norm,
+        objective=objective,
+        agreement=agreement,
+        null_directions=null,
+        noise=noise,
+        n=n,
+        support=_support(law, columns),
+        replicates=draws,
+        widening=widening(len(np.unique(run)), len(theta) - len(null)),
+    )
+
+
+def _search(law: Law, columns: Columns, norm: Norm, starts: int, seed: int) -> tuple[Array, float, float]:
+    """The best end of all starts in search coordinates [p], its objective, and the share of starts that agree."""
+    space, n = space_of(law.coefficients), len(columns[law.output])
+    first = space.starts(starts, np.random.default_rng(seed))
     found = solve(law, columns, first, norm)
     best = _best(found, first[0], space)
     objective = float(found.objective[best])
@@ -267,25 +291,8 @@ def fit(
             f"None of {starts} starts gives a positive, finite {law.output} for every row. "
             "Check the units of the inputs against the law's, or narrow the coefficients' boxes."
         )
-    n, theta = len(columns[law.output]), space.to_theta(found.u[best])
-    noise, null = _diagnose(law, columns, found.u[best], norm)
-    run = np.asarray(columns.get("run", np.arange(n)) if run is None else run)
-    draws = np.empty((0, len(theta)))
-    if replicates:
-        draws = bootstrap(law, columns, theta, norm, resample(run, replicates, seed))
-    return Fit(
-        law=law,
-        theta=theta,
-        norm=norm,
-        objective=objective,
-        agreement=float((found.objective <= objective * (1 + _AGREES) + _EXACT * n).mean()),
-        null_directions=null,
-        noise=noise,
-        n=n,
-        support=_support(law, columns),
-        replicates=draws,
-        widening=widening(len(np.unique(run)), len(theta) - len(null)),
-    )
+    agreement = float((found.objective <= objective * (1 + _AGREES) + _EXACT * n).mean())
+    return found.u[best], objective, agreement
 
 
 def _best(found: Solutions, middle: Array, space: Space) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from mixopt.columns import Array, Columns
 from mixopt.errors import FitError
 from mixopt.fit.fit import Fit, fit
+from mixopt.fit.ranks import spearman
 from mixopt.laws.law import Law, is_wide
 
 
@@ -24,7 +25,7 @@ class Score:
     rmse : root mean square of log(predicted / seen) on the held-out rows; .01 is 1 % of the loss
     bias : mean of the same; positive where the loss was predicted too high
     rank : Spearman correlation of predicted and seen, 1 where the order is right; NaN for a constant prediction
-    n : held-out rows
+    n : held-out runs
     behind, behind_se : mean squared error above the best candidate's, and its standard error over paired runs
     reach : how far the held-out rows lie beyond the largest fitted, in e-folds of compute, root mean square
     """
@@ -74,12 +75,28 @@ def compare(candidates: Mapping[str, Law], columns: Columns, *, holdout: Array, 
     run = np.asarray(columns.get("run", np.arange(len(mask))) if options.get("run") is None else options["run"])
     options = {**options, "run": run[~mask]}
     fits = {name: fit(law, seen, **options) for name, law in candidates.items()}
-    errors = {name: _log_errors(fitted, unseen) for name, fitted in fits.items()}
+    errors = {name: log_errors(fitted, unseen) for name, fitted in fits.items()}
     order = sorted(errors, key=lambda name: float(np.mean(errors[name] ** 2)))
     return tuple(_score(name, fits[name], unseen, errors[name], errors[order[0]], run[mask]) for name in order)
 
 
-def choose(scores: Sequence[Score]) -> Score:
+class Standing(Protocol):
+    """What the choice between candidates rests on, as in `Score`."""
+
+    @property
+    def coefficients(self) -> int: ...
+    @property
+    def rmse(self) -> float: ...
+    @property
+    def behind(self) -> float: ...
+    @property
+    def behind_se(self) -> float: ...
+
+
+S = TypeVar("S", bound=Standing)
+
+
+def choose(scores: Sequence[S]) -> S:
     """The simplest candidate within one standard error of the best, as paired runs tell: fewest coefficients."""
     close = [score for score in scores if score.behind <= score.behind_se]
     if not close:
@@ -122,13 +139,15 @@ def largest(columns: Columns, share: float = 0.25) -> Array:
 def extrapolation(score: Score, noise: float | None = None) -> float:
     r"""Relative sd of a prediction at the reach of the hold-out, beyond the noise of single runs.
 
-    .. math:: s = \sqrt{\max(\mathrm{rmse}^2 - \mathrm{noise}^2, 0)}
+    .. math:: s^2 = \max\left(\mathrm{rmse}^2 - \mathrm{noise}^2,\; \mathrm{rmse}^2 \sqrt{2 / n}\right)
 
     The mean square contains the bias, which is kept: a law that bends the wrong way errs alike on every large run.
+    A mean of n squares has the relative sd sqrt(2 / n), so an excess below that was not seen to be absent: it is the
+    least that is assumed. Where 16 runs were held out and the law errs by no more than the noise, s is .6 of it.
     `noise` is the sd of log loss between seeds where that is known; the fit's own residuals stand for it otherwise.
     """
     noise = score.fitted.noise if noise is None else noise
-    return float(np.sqrt(max(score.rmse**2 - noise**2, 0.0)))
+    return float(np.sqrt(max(score.rmse**2 - noise**2, score.rmse**2 * np.sqrt(2 / score.n))))
 
 
 def extrapolated(fitted: Fit, score: Score, noise: float | None = None) -> Fit:
@@ -144,24 +163,29 @@ def extrapolated(fitted: Fit, score: Score, noise: float | None = None) -> Fit:
 
 
 def _score(name: str, fitted: Fit, unseen: Columns, error: Array, best: Array, run: Array) -> Score:
-    predicted = fitted.predict(unseen)
-    finite = bool(np.isfinite(error).all())
-    behind = _by_run(error**2 - best**2, run) if finite else np.array([np.inf])
-    spread = float(behind.std(ddof=1) / np.sqrt(len(behind))) if len(behind) > 1 else 0.0
+    behind, behind_se = lag(error**2, best**2, run)
     return Score(
         name=name,
         fitted=fitted,
         rmse=float(np.sqrt(np.mean(error**2))),
         bias=float(np.mean(error)),
-        rank=_spearman(predicted, unseen[fitted.law.output]),
-        n=len(error),
-        behind=float(behind.mean()),
-        behind_se=spread,
+        rank=spearman(fitted.predict(unseen), unseen[fitted.law.output]),
+        n=len(np.unique(run)),
+        behind=behind,
+        behind_se=behind_se,
         reach=float(np.sqrt(np.mean(fitted.overshoot(unseen) ** 2))),
     )
 
 
-def _log_errors(fitted: Fit, unseen: Columns) -> Array:
+def lag(squared: Array, best: Array, run: Array) -> tuple[float, float]:
+    """How far squared errors [n] lie above the best candidate's, in the mean, and its standard error over runs."""
+    if not np.isfinite(squared).all():
+        return np.inf, 0.0
+    behind = _by_run(squared - best, run)
+    return float(behind.mean()), float(behind.std(ddof=1) / np.sqrt(len(behind))) if len(behind) > 1 else 0.0
+
+
+def log_errors(fitted: Fit, unseen: Columns) -> Array:
     """log(predicted / seen) of each row; inf where the law predicts no positive number, which is as wrong as can be."""
     with np.errstate(all="ignore"):
         error = np.log(fitted.predict(unseen) / unseen[fitted.law.output])
@@ -178,16 +202,3 @@ def _rows(columns: Columns, mask: Array) -> dict[str, Array]:
     """The masked rows; values shared by all runs, such as unique_tokens [m], stay as they are."""
     shared = {name for name, values in columns.items() if np.ndim(values) == (1 if is_wide(name) else 0)}
     return {name: values if name in shared else np.asarray(values)[mask] for name, values in columns.items()}
-
-
-def _spearman(a: Array, b: Array) -> float:
-    ranks = [_ranks(values) for values in (a, b)]
-    if any(np.ptp(rank) == 0 for rank in ranks):
-        return float("nan")
-    return float(np.corrcoef(ranks)[0, 1])
-
-
-def _ranks(values: Array) -> Array:
-    """Ranks, ties at their mean."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[inverse]

@@ -62,9 +62,9 @@ class Box:
         """Bounds without priors."""
         return Box(lower, upper, np.zeros_like(lower), np.zeros_like(lower))
 
-    def penalty(self, u: Array) -> Array:
-        """Minus log of the priors at each row, up to a constant: `[s]`."""
-        return 0.5 * ((u - self.center) ** 2 * self.precision).sum(-1)
+    def penalty(self, u: Array, center: Array | None = None) -> Array:
+        """Minus log of the priors at each row, up to a constant: `[s]`; about `center` [s, p] where it is given."""
+        return 0.5 * ((u - (self.center if center is None else center)) ** 2 * self.precision).sum(-1)
 
 
 def levenberg_marquardt(
@@ -74,6 +74,7 @@ def levenberg_marquardt(
     norm: Norm,
     *,
     counts: Array | None = None,
+    centers: Array | None = None,
     iterations: int = 500,
     tolerance: float = 1e-9,
 ) -> Solutions:
@@ -84,6 +85,7 @@ def levenberg_marquardt(
     residual : scaled residuals and their Jacobian, at the rows it is given
     u : [s, p], starts
     counts : [s, n], how often each residual counts in each row (bootstrap); once each if None
+    centers : [s, p], where the priors' centers are in each row; those of the box if None
     iterations : steps tried at most
     tolerance : a row is done when three steps in a row each lower its objective by less than this share
 
@@ -107,7 +109,8 @@ def levenberg_marquardt(
     final, best = u.copy(), np.full(len(u), np.inf)
     steps = np.zeros(len(u), int)
     with np.errstate(all="ignore"):
-        state = _begin(residual, np.clip(u, box.lower, box.upper), box, norm, counts)
+        centers = np.broadcast_to(box.center, u.shape) if centers is None else centers
+        state = _begin(residual, np.clip(u, box.lower, box.upper), box, norm, counts, centers)
         for _ in range(iterations):
             state = _step(residual, state, box, norm, tolerance)
             final[state.row], best[state.row] = state.u, state.objective
@@ -128,6 +131,7 @@ class _State:
     z: Array
     slopes: Array
     counts: Array | None
+    center: Array
     damping: Array
     caution: Array
     stalled: Array
@@ -139,16 +143,17 @@ class _State:
         return _State(**rows)
 
 
-def _begin(residual: Residual, u: Array, box: Box, norm: Norm, counts: Array | None) -> _State:
+def _begin(residual: Residual, u: Array, box: Box, norm: Norm, counts: Array | None, center: Array) -> _State:
     z, slopes = residual.slopes(u)
     curvature = np.nan_to_num((slopes**2).sum(-2)).max(-1, initial=0.0)
     return _State(
         row=np.arange(len(u)),
         u=u,
-        objective=_objective(z, u, box, norm, counts),
+        objective=_objective(z, norm, counts) + box.penalty(u, center),
         z=z,
         slopes=slopes,
         counts=counts,
+        center=center,
         damping=_FIRST_DAMPING * np.maximum(curvature, 1.0),
         caution=np.ones(len(u)),
         stalled=np.zeros(len(u), int),
@@ -158,7 +163,7 @@ def _begin(residual: Residual, u: Array, box: Box, norm: Norm, counts: Array | N
 def _step(residual: Residual, now: _State, box: Box, norm: Norm, tolerance: float) -> _State:
     move, predicted = _move(now, box, norm)
     u = np.clip(now.u + move, box.lower, box.upper)
-    objective = _objective(residual.value(u), u, box, norm, now.counts)
+    objective = _objective(residual.value(u), norm, now.counts) + box.penalty(u, now.center)
     better = np.isfinite(objective) & ~(objective > now.objective)
     z, slopes = now.z, now.slopes
     if better.any():
@@ -175,6 +180,7 @@ def _step(residual: Residual, now: _State, box: Box, norm: Norm, tolerance: floa
         z=z,
         slopes=slopes,
         counts=now.counts,
+        center=now.center,
         damping=_next_damping(now.damping, better, gain),
         caution=np.where(better, np.maximum(now.caution / 2, _CAUTION_FLOOR), np.minimum(now.caution * 10, 1.0)),
         stalled=np.where(still, _PATIENCE, np.where(idle, now.stalled + 1, 0)),
@@ -208,7 +214,7 @@ def _move(now: _State, box: Box, norm: Norm) -> tuple[Array, Array]:
     bend = bend + now.caution[:, None] * (weight - bend)
     curvature = np.nan_to_num(np.swapaxes(now.slopes * (once * bend)[..., None], -1, -2) @ now.slopes)
     pull = (once * weight * now.z)[:, None, :] @ now.slopes
-    slope = np.nan_to_num(pull[:, 0]) + box.precision * (now.u - box.center)
+    slope = np.nan_to_num(pull[:, 0]) + box.precision * (now.u - now.center)
     held = ((now.u <= box.lower) & (slope > 0)) | ((now.u >= box.upper) & (slope < 0))
     free = ~held
     slope = slope * free
@@ -219,6 +225,5 @@ def _move(now: _State, box: Box, norm: Norm) -> tuple[Array, Array]:
     return move, 0.5 * (move * (now.damping[:, None] * move - slope)).sum(-1)
 
 
-def _objective(z: Array, u: Array, box: Box, norm: Norm, counts: Array | None) -> Array:
-    cost = norm.rho(z) if counts is None else counts * norm.rho(z)
-    return cost.sum(-1) + box.penalty(u)
+def _objective(z: Array, norm: Norm, counts: Array | None) -> Array:
+    return (norm.rho(z) if counts is None else counts * norm.rho(z)).sum(-1)

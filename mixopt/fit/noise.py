@@ -13,7 +13,7 @@ def seed_noise(runs: Runs) -> dict[str, float]:
 
     .. math:: s^2 = \sum_g \sum_{i \in g} (\log L_i - \overline{\log L_g})^2 \Big/ \sum_g (n_g - 1)
 
-    Diverged runs are left out. NaN where no run was repeated with another seed.
+    Diverged runs are left out. NaN where no run was repeated with another seed, or seeds are not told.
 
     Examples
     --------
@@ -26,6 +26,8 @@ def seed_noise(runs: Runs) -> dict[str, float]:
     >>> round(seed_noise(runs)["web"], 4)
     0.007
     """
+    if "seed" not in runs.columns:
+        return dict.fromkeys(runs.targets, float("nan"))
     runs = runs.finished()
     groups = _groups(runs)
     log_loss = np.log(runs["loss"])
@@ -37,12 +39,6 @@ def seed_noise(runs: Runs) -> dict[str, float]:
         freedom += len(rows) - 1
     sd = np.sqrt(inside / freedom) if freedom else np.full(len(runs.targets), np.nan)
     return dict(zip(runs.targets, sd.tolist(), strict=True))
-
-
-def repeated(runs: Runs) -> int:
-    """Runs beyond the first of each setting: the degrees of freedom behind `seed_noise`."""
-    groups = _groups(runs.finished())
-    return len(groups) - groups.max(initial=-1) - 1
 
 
 def _groups(runs: Runs) -> Array:

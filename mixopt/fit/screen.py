@@ -14,6 +14,7 @@ import numpy as np
 from mixopt.columns import Array, Columns
 from mixopt.fit.fit import Fit, fit
 from mixopt.fit.norms import Huber
+from mixopt.fit.ranks import spearman
 from mixopt.laws.constant import Constant
 from mixopt.laws.token_exchange import TokenExchange
 from mixopt.runs import Runs
@@ -108,10 +109,12 @@ def _exchange(fitted: Fit) -> dict[str, float]:
 
 def _most_frequent(runs: Runs) -> Runs:
     """The runs, first seed only, at the size, tokens, batch and learning rate that most mixtures were run at."""
+    if not len(runs):
+        return runs
     settings = np.stack([runs[name] for name in ("model_size", "tokens", "batch_tokens", "peak_lr")], -1)
-    kinds, kind, counts = np.unique(settings, axis=0, return_inverse=True, return_counts=True)
-    first = runs["seed"] == runs["seed"].min()
-    return runs.where((kind.reshape(-1) == counts.argmax()) & first) if len(kinds) else runs
+    _, kind, counts = np.unique(settings, axis=0, return_inverse=True, return_counts=True)
+    usual = kind.reshape(-1) == counts.argmax()
+    return runs.where(usual & (runs["seed"] == runs["seed"].min()) if "seed" in runs.columns else usual)
 
 
 def _shared(first: Array, second: Array) -> Array:
@@ -121,20 +124,12 @@ def _shared(first: Array, second: Array) -> Array:
 
 
 def _compare(screen: Array, full: Array, rng: np.random.Generator, replicates: int) -> Agreement:
-    from scipy.stats import rankdata
-
     draws = rng.integers(len(screen), size=(replicates, len(screen)))
-    correlations = [_pearson(rankdata(screen[d]), rankdata(full[d])) for d in draws]
+    correlations = [spearman(screen[d], full[d]) for d in draws]
     low, high = np.nanquantile(correlations, [0.05, 0.95])
     return Agreement(
         mixtures=len(screen),
-        rank=_pearson(rankdata(screen), rankdata(full)),
+        rank=spearman(screen, full),
         interval=(float(low), float(high)),
         regret=float(full[screen.argmin()] - full.min()),
     )
-
-
-def _pearson(x: Array, y: Array) -> float:
-    x, y = x - x.mean(), y - y.mean()
-    size = float(np.sqrt((x @ x) * (y @ y)))
-    return float(x @ y) / size if size else float("nan")

@@ -83,15 +83,22 @@ class LogResidual:
         return np.broadcast_to(z, rows), np.broadcast_to(slopes, (*rows, u.shape[-1]))
 
 
-def solve(law: Law, columns: Columns, u: Array, norm: Norm, counts: Array | None = None) -> Solutions:
+def solve(
+    law: Law, columns: Columns, u: Array, norm: Norm, counts: Array | None = None, centers: Array | None = None
+) -> Solutions:
     """Minimizes from every row of `u`, block by block so that memory does not grow with their number."""
     residual = LogResidual(law, columns, norm.scale)
     box = residual.space.box
     rows = max(1, _BLOCK // max(1, len(columns[law.output]) * u.shape[-1]))
     parts = [
         levenberg_marquardt(
-            residual, u[i : i + rows], box, norm, counts=None if counts is None else counts[i : i + rows]
+            residual,
+            u[at],
+            box,
+            norm,
+            counts=None if counts is None else counts[at],
+            centers=None if centers is None else centers[at],
         )
-        for i in range(0, len(u), rows)
+        for at in (slice(i, i + rows) for i in range(0, len(u), rows))
     ]
     return Solutions(*(np.concatenate(column) for column in zip(*parts, strict=True)))

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from mixopt.columns import Array
 from mixopt.corpora import Corpus, overlap
+from mixopt.files import write_bytes
 
 END = "<eos>"
 SMALLEST_VOCABULARY = 257
@@ -47,7 +47,7 @@ def prepare(
     *,
     vocabulary: int = 1024,
     seed: int = 0,
-    leakage_limit: float = 0.2,
+    leakage_limit: float = 0.05,
 ) -> TokenData:
     """Tokenize corpora and targets into `folder`, or load what is there if it was made of the same content.
 
@@ -94,14 +94,14 @@ def _build(texts: Mapping[str, Texts], folder: Path, vocabulary: int, seed: int,
     folder.mkdir(parents=True, exist_ok=True)
     # data.json goes first and comes last: what a stopped run leaves behind is never taken for the whole.
     (folder / "data.json").unlink(missing_ok=True)
-    _write(folder / "tokenizer.json", tokenizer.to_str(pretty=False).encode())
+    write_bytes(folder / "tokenizer.json", tokenizer.to_str(pretty=False).encode())
     content: dict[str, Any] = {"digest": digest, "vocabulary": tokenizer.get_vocab_size()}
     for part, named in texts.items():
         (folder / part).mkdir(exist_ok=True)
         content[part] = {
             name: _encode(tokenizer, documents, folder / part / f"{name}.npy") for name, documents in named.items()
         }
-    _write(folder / "data.json", json.dumps(content, indent=1).encode())
+    write_bytes(folder / "data.json", json.dumps(content, indent=1).encode())
 
 
 def load(folder: Path) -> TokenData:
@@ -205,12 +205,3 @@ def _digest(texts: Mapping[str, Texts], vocabulary: int, seed: int) -> str:
 def _digest_of(folder: Path) -> str | None:
     path = folder / "data.json"
     return json.loads(path.read_text())["digest"] if path.exists() else None
-
-
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

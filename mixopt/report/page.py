@@ -1,13 +1,12 @@
 """The page: `report.html`, which loads nothing, and its figures as files."""
 
-import os
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
+from mixopt.files import write_bytes, write_text
 from mixopt.report import tables, words
 from mixopt.report.figures import exchange, held_out, learning_rate, mixture, scaling, schedules, shares
 from mixopt.report.figures.canvas import Drawing, look, to_bytes
@@ -39,10 +38,10 @@ def write_report(outcome: Outcome, folder: Path) -> Path:
     for each in pictures:
         path = folder / "report" / f"{each.drawing.name}.png"
         if each.png:
-            _write(path, each.png)
+            write_bytes(path, each.png)
         else:
             path.unlink(missing_ok=True)
-    return _write(folder / "report.html", _render(outcome, {each.drawing.name: each for each in pictures}).encode())
+    return write_text(folder / "report.html", _render(outcome, {each.drawing.name: each for each in pictures}))
 
 
 def picture(draw: Any, outcome: Outcome) -> Picture:
@@ -72,13 +71,3 @@ def _render(outcome: Outcome, pictures: Mapping[str, Picture]) -> str:
         words=words,
         reports={name: fitted.report(outcome.plan.level) for name, fitted in outcome.fits.items()},
     )
-
-
-def _write(path: Path, content: bytes) -> Path:
-    """Beside its place first, then renamed over it, readable by others."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile("wb", dir=path.parent, delete=False) as beside:
-        beside.write(content)
-    os.chmod(beside.name, 0o644)
-    os.replace(beside.name, path)
-    return path

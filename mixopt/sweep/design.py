@@ -19,6 +19,11 @@ from mixopt.sweep.simplex import cap, fill, vertices
 
 T = TypeVar("T")
 
+# Counting n-grams takes a fraction of a second at this length, and its ranking of mixtures does not improve beyond.
+_SCREEN_TOKENS = 2e6
+# A sample this much too small repeats a corpus hardly more often than it should.
+_SLACK = 0.05
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -56,18 +61,20 @@ class Frame:
 
     def run(self, mixture: Array, size: float, tokens: float, purpose: str, **other: Any) -> RunSettings:
         """One transformer run at the study's middle learning rate and batch size unless `other` says so."""
+        matched = self.study.sweep.epoch_matched
         settings = RunSettings(
             proxy="transformer",
             tokens=int(tokens),
             mixture=_named(self.corpora, mixture),
-            unique_tokens=self.unique(tokens),
+            unique_tokens=self.unique(tokens, matched=matched),
             seed=self.study.seed,
             model_size=int(size),
             batch_tokens=int(_middle(self.study.ladder("batch_tokens"))),
             peak_lr=_middle(self.study.ladder("peak_lr")),
             schedule=self.study.choose.schedule,
             sequence_length=self.study.sequence_length,
-            epoch_matched=self.study.sweep.epoch_matched,
+            epoch_matched=matched and not self.missing(tokens),
+            precision="fp32" if self.study.proxy.device == "cpu" else "bf16",
             data=self.data,
             purpose=purpose,
         )
@@ -87,17 +94,28 @@ class Frame:
             purpose="screen",
         )
 
-    def unique(self, tokens: float, *, matched: bool | None = None) -> dict[str, int]:
+    def unique(self, tokens: float, *, matched: bool) -> dict[str, int]:
         r"""Tokens of each corpus that a run of `tokens` may see before it repeats.
 
         Epoch-matched (simulated epoching): :math:`U_i D / D_{target}`, so that a proxy repeats a scarce corpus as
         often as the target run will. In whole sequences, four at least, never more than are on disk.
         """
-        matched = self.study.sweep.epoch_matched if matched is None else matched
-        share = min(1.0, tokens / self.target_tokens) if matched else 1.0
         length = self.study.sequence_length
-        sequences = np.minimum(np.maximum(self.available * share / length, 4), self.counted / length)
+        wanted = self._wanted(tokens) if matched else self.available
+        sequences = np.minimum(np.maximum(wanted / length, 4), self.counted / length)
         return {name: int(unique) * length for name, unique in zip(self.corpora, sequences, strict=True)}
+
+    def missing(self, tokens: float) -> dict[str, float]:
+        """Tokens that a run of `tokens` needs on disk to repeat as the target run will, of the corpora that lack them.
+
+        Where the disk holds a sample of what the target run has, a long proxy run can outrun the sample.
+        """
+        short = self._wanted(tokens) > np.maximum(self.counted, 4 * self.study.sequence_length) * (1 + _SLACK)
+        wanted = zip(self.corpora, self._wanted(tokens).tolist(), short, strict=True)
+        return {name: tokens for name, tokens, lacks in wanted if lacks}
+
+    def _wanted(self, tokens: float) -> Array:
+        return self.available * min(1.0, tokens / self.target_tokens)
 
 
 def frame(study: Study, counted: Mapping[str, float], data: str = "") -> Frame:
@@ -126,7 +144,7 @@ def design(frame: Frame) -> Sweep:
     sweep = frame.study.sweep
     on_levels = sweep.mixtures - sweep.favorites
     pool = _mixtures(frame, max(sweep.screen, on_levels))
-    screens = [frame.screen(mixture, _middle(sweep.tokens)) for mixture in pool[: sweep.screen]]
+    screens = [frame.screen(mixture, min(_middle(sweep.tokens), _SCREEN_TOKENS)) for mixture in pool[: sweep.screen]]
     runs = [*screens, *_on_levels(frame, pool, on_levels), *_off_diagonal(frame), *_rates(frame), *_replicates(frame)]
     return Sweep(frame.corpora, tuple(frame.study.targets), _distinct(runs))
 
@@ -151,6 +169,18 @@ def check_cost(study: Study) -> None:
         )
 
 
+def cautions(frame: Frame) -> tuple[str, ...]:
+    """What a reader should know of the sweep before paying for it, in sentences; empty if nothing."""
+    tokens = levels(frame.study)[-1][1]
+    if not frame.study.sweep.epoch_matched:
+        return ("Corpora are not subsampled: a scarce one repeats less in the proxies than in the target run.",)
+    return tuple(
+        f"{name}: a proxy of {tokens:.3g} tokens needs {needed:.3g} of this corpus to repeat it as the target run "
+        f"will; the files hold {frame.counted[frame.corpora.index(name)]:.3g}. Give more text, or shorten sweep.tokens."
+        for name, needed in frame.missing(tokens).items()
+    )
+
+
 def favorites(frame: Frame, mixtures: Array) -> Sweep:
     """The mixtures [f, m] that a cheaper fidelity likes best, at the last level: where the decision will be made."""
     runs = [frame.run(mixture, *levels(frame.study)[-1], "favorite") for mixture in mixtures]
@@ -165,14 +195,18 @@ def levels(study: Study) -> list[tuple[float, float]]:
 
 
 def allot(total: int, costs: Array) -> list[int]:
-    """Runs at each level: the number falls with the square root of the cost, which balances precision against cost.
+    """Runs at each level, two at least: their number falls with the square root of the cost.
+
+    That is the allotment of least variance for its cost, where runs of all levels are equally noisy.
 
     >>> allot(21, np.array([1.0, 4.0, 16.0]))
     [12, 6, 3]
     """
     weight = costs**-0.5 / (costs**-0.5).sum()
-    counts = np.maximum(np.floor(total * weight), 1).astype(int)
-    counts[0] += total - counts.sum()
+    counts = np.maximum(np.floor(total * weight), 2).astype(int)
+    while counts.sum() > total and counts.max() > 2:
+        counts[counts.argmax()] -= 1
+    counts[0] += max(total - counts.sum(), 0)
     return counts.tolist()
 
 

@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
+# Goes into every id. Whoever changes what the same settings train to raises it, and old results are other runs.
+_FORMAT = 1
+
 
 @dataclass(frozen=True)
 class RunSettings:
@@ -14,8 +17,8 @@ class RunSettings:
 
     `mixture` and `unique_tokens` go by corpus name; a corpus with share 0 may be left out of the mixture.
     `unique_tokens` caps what the run may see of each corpus before it repeats. `model_size`, `batch_tokens` and
-    `peak_lr` are None for a proxy that has none. `data` is the digest of the tokens that the run reads, so that a run
-    on other text is another run.
+    `peak_lr` are None for a proxy that has none. `precision` is fp32 or bf16; `data` the digest of the tokens that the
+    run reads, so that a run on other text is another run.
 
     >>> run = RunSettings("ngram", 100_000, {"web": 1.0}, {"web": 50_000}, seed=0)
     >>> run.id == RunSettings("ngram", 100_000, {"web": 1.0}, {"web": 50_000}, seed=0).id
@@ -33,13 +36,14 @@ class RunSettings:
     schedule: str = "wsd"
     sequence_length: int = 128
     epoch_matched: bool = True
+    precision: str = "fp32"
     data: str = ""
     purpose: str = field(default="", compare=False)
 
     @cached_property
     def id(self) -> str:
         """Kind of proxy and 12 digits of the SHA-256 of the settings, `purpose` aside."""
-        content = {key: value for key, value in asdict(self).items() if key != "purpose"}
+        content = {"format": _FORMAT} | {key: value for key, value in asdict(self).items() if key != "purpose"}
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         return f"{self.proxy}-{digest[:12]}"
 

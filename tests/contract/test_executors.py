@@ -29,9 +29,22 @@ def executed(request: pytest.FixtureRequest, study_folder: Path, tmp_path: Path)
 
 
 def test_every_run_comes_back_once_and_in_order(executed: tuple[Runs, Path]):
-    runs, folder = executed
+    runs, _ = executed
     assert list(runs["run"]) == [run.id for run in SWEEP.runs]
-    assert split(SWEEP, folder) == (SWEEP.runs, ())
+
+
+def test_only_trained_runs_count_as_done(executed: tuple[Runs, Path], request: pytest.FixtureRequest):
+    """What another executor made up or looked up must not keep a run from being trained."""
+    trained = request.node.callspec.params["executed"] == "local"
+    done, todo = split(SWEEP, executed[1])
+    assert (done, todo) == ((SWEEP.runs, ()) if trained else ((), SWEEP.runs))
+
+
+def test_every_executor_takes_the_options_of_a_study(study_folder: Path, tmp_path: Path):
+    os.symlink(study_folder / "data", tmp_path / "data")
+    first = Sweep(SWEEP.corpora, SWEEP.targets, SWEEP.runs[:1])
+    for name in available("execute"):
+        assert len(load("execute", name).execute(first, tmp_path, workers=1, device="cpu", watch=None)) == 1
 
 
 def test_what_was_asked_is_what_the_table_says(executed: tuple[Runs, Path]):

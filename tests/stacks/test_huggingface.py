@@ -191,7 +191,48 @@ def test_the_script_refuses_processes_that_do_not_divide_the_batch(tiny):
         check=False,
     )
     assert run.returncode != 0
-    assert "4 sequences do not divide among 3 processes" in run.stderr
+    assert "4 sequences do not divide among 3 processes; start 2 or 4 processes instead." in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("sequences", "processes", "micro", "accumulation"),
+    [(1024, 1, 16, 64), (1024, 8, 16, 8), (96, 8, 12, 1), (997, 1, 1, 997), (34, 2, 1, 17)],
+)
+def test_micro_batches_make_up_the_batch(sequences, processes, micro, accumulation):
+    assert micro * accumulation * processes == sequences
+    assert script().micro_batches(sequences, processes) == {
+        "per_device_train_batch_size": micro,
+        "gradient_accumulation_steps": accumulation,
+    }
+
+
+@pytest.mark.parametrize(
+    ("sequences", "processes", "said"), [(12, 5, "start 4 or 6 processes"), (12, 16, "start 12 processes")]
+)
+def test_other_numbers_of_processes_are_told_the_nearest_that_divide(sequences, processes, said):
+    with pytest.raises(SystemExit, match=f"{sequences} sequences do not divide among {processes} processes; {said}"):
+        script().micro_batches(sequences, processes)
+
+
+def test_the_trainer_decays_every_matrix_but_the_embedding(tmp_path):
+    from transformers import HfArgumentParser, LlamaConfig, LlamaForCausalLM, TrainingArguments
+
+    config = yaml.safe_load(emit(recipe(model={"model_size": 100_352, "width": 64, "depth": 2}))["train.yaml"])
+    settings = {**config["training_arguments"], "use_cpu": True, "output_dir": str(tmp_path)}
+    (arguments,) = HfArgumentParser(TrainingArguments).parse_dict(settings)
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=256, **config["model"]))
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+    optimizer = script().DecayingTrainer(model=model, args=arguments).create_optimizer()
+    decay = {}
+    for group in optimizer.param_groups:
+        assert tuple(group["betas"]) == (0.9, 0.95)
+        decay |= {id(matrix): group["weight_decay"] for matrix in group["params"]}
+    found = {name: decay[id(matrix)] for name, matrix in model.named_parameters()}
+    spared = {name for name, rate in found.items() if rate == 0}
+    assert {name for name in found if "embed" in name or "norm" in name} == spared
+    assert set(found.values()) == {0.0, 0.1}
+    sizes = {name: matrix.numel() for name, matrix in model.named_parameters() if name not in spared}
+    assert sum(sizes.values()) == 100_352
 
 
 def test_the_script_names_a_corpus_it_cannot_read(tiny):

@@ -40,10 +40,11 @@ def test_the_learning_rate_is_the_recipes(kind):
     from olmo_core.optim.scheduler import Scheduler
 
     train = yaml.safe_load(emit(recipe(learning_rate=SCHEDULES[kind]))["train.yaml"])
-    scheduler = Scheduler.from_dict(train["scheduler"])
+    scheduler = Scheduler.from_dict(train["train_module"]["scheduler"])
     tokens = np.linspace(0, TOKENS, 201).astype(int)
     found = [
-        scheduler.get_lr(train["optim"]["lr"], int(at), train["trainer"]["max_duration"]["value"]) for at in tokens
+        scheduler.get_lr(train["train_module"]["optim"]["lr"], int(at), train["trainer"]["max_duration"]["value"])
+        for at in tokens
     ]
     np.testing.assert_allclose(found, SCHEDULES[kind](tokens), rtol=0, atol=3e-4 * 1e-9)
 
@@ -52,7 +53,8 @@ def test_wsd_without_warmup_differs_in_the_first_step_only():
     from olmo_core.optim.scheduler import Scheduler
 
     schedule = wsd(3e-4, TOKENS, warmup=0.0)
-    scheduler = Scheduler.from_dict(yaml.safe_load(emit(recipe(learning_rate=schedule))["train.yaml"])["scheduler"])
+    train = yaml.safe_load(emit(recipe(learning_rate=schedule))["train.yaml"])
+    scheduler = Scheduler.from_dict(train["train_module"]["scheduler"])
     found = [scheduler.get_lr(3e-4, step * 2**20, TOKENS) for step in range(1001)]
     assert found[0] == 0
     np.testing.assert_allclose(found[1:], schedule(np.arange(1, 1001) * 2.0**20), rtol=0, atol=1e-12)
@@ -105,6 +107,30 @@ def test_the_duration_is_read_in_tokens():
     assert config.max_duration == Duration.tokens(TOKENS)
 
 
+def test_the_optimizer_decays_every_matrix_but_the_embedding():
+    import torch
+    from olmo_core.nn.transformer import TransformerConfig
+    from olmo_core.optim.scheduler import WSD
+    from olmo_core.train.train_module import TransformerTrainModuleConfig
+
+    asked = recipe(model={"model_size": 100_352, "width": 64, "depth": 2})
+    train = yaml.safe_load(emit(asked)["train.yaml"])
+    config = TransformerTrainModuleConfig.from_dict({**train["train_module"], "rank_microbatch_size": 1024})
+    assert isinstance(config.scheduler, WSD)
+    assert (config.max_grad_norm, config.max_sequence_length) == (1.0, 1024)
+    model = TransformerConfig.llama_like(vocab_size=256, n_heads=4, **train["model"]).build(init_device="cpu")
+    optimizer = config.optim.build(model)
+    assert type(optimizer) is torch.optim.AdamW
+    decay = {}
+    for group in optimizer.param_groups:
+        assert (group["lr"], tuple(group["betas"])) == (3e-4, (0.9, 0.95))
+        decay |= {id(matrix): group["weight_decay"] for matrix in group["params"]}
+    found = {name: decay[id(matrix)] for name, matrix in model.named_parameters()}
+    assert found["embeddings.weight"] == 0
+    assert "lm_head.w_out.weight" not in found  # tied
+    assert {name: rate for name, rate in found.items() if name != "embeddings.weight" and rate != 0.1} == {}
+
+
 def test_a_batch_ramp_ends_at_the_recipes_rate_and_starts_where_the_file_says():
     import torch
     from olmo_core.optim.scheduler import Scheduler
@@ -115,10 +141,11 @@ def test_a_batch_ramp_ends_at_the_recipes_rate_and_starts_where_the_file_says():
     ramp = Schedule(tuple(Segment(TOKENS / 2, size, size, "constant") for size in (2.0**19, 2.0**21)))
     asked = recipe(batch=ramp)
     train = yaml.safe_load(emit(asked)["train.yaml"])
+    settings = train["train_module"]
     # The real callback, scheduler and optimizer; a stand-in for the loop around them.
     module = object.__new__(TransformerTrainModule)
-    module.optim = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=train["optim"]["lr"])
-    module.scheduler = Scheduler.from_dict(train["scheduler"])
+    module.optim = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=settings["optim"]["lr"])
+    module.scheduler = Scheduler.from_dict(settings["scheduler"])
     batches = train["batch_size_scheduler"]
     callback = BatchSizeSchedulerCallback(
         batch_sizes=batches["batch_sizes"],
