@@ -1,5 +1,6 @@
 """A plan becomes a recipe: schedules over its tokens, epochs and files of its corpora, and where it all comes from."""
 
+import math
 import os
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -12,7 +13,7 @@ from mixopt.fit.select import Selection
 from mixopt.optimize.plan import Interval as Ends
 from mixopt.optimize.plan import Plan
 from mixopt.proxy.data import TokenData
-from mixopt.proxy.shape import BASE_WIDTH, lr_factor, shape
+from mixopt.proxy.shape import BASE_WIDTH, LARGEST_SIZE, shape
 from mixopt.recipe import CorpusUse, Interval, Model, Prediction, Provenance, Recipe, Stage, Target, Transfer
 from mixopt.report.numbers import count
 from mixopt.schedules.constant import constant
@@ -53,15 +54,7 @@ def recipe_of(
         corpora={
             name: _use(study, data, name, chosen.mixture[name] * tokens, available[name]) for name in study.corpora
         },
-        targets={
-            name: Target(
-                weight=target.weight,
-                loss=plan.targets[name].loss,
-                interval=_interval(plan.targets[name].interval, plan.level),
-                bits_per_byte=_bits_per_byte(data, name, plan.targets[name].loss),
-            )
-            for name, target in study.targets.items()
-        },
+        targets={name: _target(study, data, name, plan) for name in study.targets},
         predicted=Prediction(loss=plan.loss, interval=_interval(plan.interval, plan.level)),
         seed=study.seed,
         tokenizer=str(data.tokenizer_path),
@@ -69,16 +62,25 @@ def recipe_of(
 
 
 def _model(model_size: int, base_lr: float) -> tuple[Model, Transfer]:
-    """The model in the proxies' shape at its size, and what muP makes of their learning rate for its hidden matrices."""
-    like = shape(model_size)
-    transfer = Transfer(base_lr=base_lr, base_width=BASE_WIDTH, factor=lr_factor(like))
+    """The model in the proxies' shape at its size, and what muP makes of their learning rate at that width."""
+    width, depth = _width_and_depth(model_size)
+    transfer = Transfer(base_lr=base_lr, base_width=BASE_WIDTH, factor=BASE_WIDTH / width)
     note = (
-        f"The learning rate is that of hidden matrices at width {like.width} and depth {like.depth}: "
+        f"The learning rate is that of hidden matrices at width {width} and depth {depth}: "
         f"{transfer.factor:.4g} times the {base_lr:.4g} that the proxies, by muP, call for at width {BASE_WIDTH}. "
         f"Under muP embeddings take {base_lr:.4g}. Where the trainer is not muP-parametrized, confirm the rate with a "
         "short sweep around it."
     )
-    return Model(model_size=model_size, width=like.width, depth=like.depth, transfer=transfer, note=note), transfer
+    return Model(model_size=model_size, width=width, depth=depth, transfer=transfer, note=note), transfer
+
+
+def _width_and_depth(model_size: int) -> tuple[int, int]:
+    """Those of the proxies; above the largest that can be built, the rule goes on with its deepest."""
+    if model_size <= LARGEST_SIZE:
+        like = shape(model_size)
+        return like.width, like.depth
+    depth = 16
+    return 64 * round(math.sqrt(model_size / (12 * depth)) / 64), depth
 
 
 def learning_rate(schedule: str, peak_lr: float, tokens: int) -> Schedule:
@@ -86,9 +88,7 @@ def learning_rate(schedule: str, peak_lr: float, tokens: int) -> Schedule:
     return getattr(load("schedules", schedule), schedule)(peak_lr, tokens)
 
 
-def _provenance(
-    study: Study, selection: Selection, plan: Plan, runs: int, about_text: tuple[str, ...]
-) -> Provenance:
+def _provenance(study: Study, selection: Selection, plan: Plan, runs: int, about_text: tuple[str, ...]) -> Provenance:
     return Provenance(
         mixopt=version("mixopt"),
         study=study.name,
@@ -107,15 +107,16 @@ def _about_text(
     """Where the text that the recipe names is not what it is to be trained on: samples, and held-out documents."""
     counted = {name: len(data.train[name]) for name in mixture}
     samples = [
-        f"{name}: the proxies read {count(counted[name])} of the {count(available[name])} tokens that the recipe counts "
-        "on. Put the full corpus in place of its files."
+        f"{name}: the proxies read {count(counted[name])} of the {count(available[name])} tokens that the recipe "
+        "counts on. Put the full corpus in place of its files."
         for name in mixture
         if available[name] > counted[name]
     ]
     measured = {target.corpus for target in study.targets.values()}
     held_out = [
-        f"{name}: its text includes the {study.proxy.valid_share:.3g} of it that was held out to measure a target. Leave "
-        "those documents (mixopt.corpora.read_corpus tells which) out of training, or expect a lower loss than predicted."
+        f"{name}: its text includes the {100 * study.proxy.valid_share:.3g} % that a target is measured on. Leave "
+        "those documents (mixopt.corpora.read_corpus tells which) out of training, or expect a lower loss than "
+        "predicted."
         for name in mixture
         if name in measured
     ]
@@ -151,6 +152,16 @@ def _use(study: Study, data: TokenData, name: str, seen: float, available: float
         documents=documents,
         mean_document_tokens=len(data.train[name]) / documents,
         files=tuple(os.path.normpath(path) for path in study.corpora[name].paths()),
+    )
+
+
+def _target(study: Study, data: TokenData, name: str, plan: Plan) -> Target:
+    found = plan.targets[name]
+    return Target(
+        weight=study.targets[name].weight,
+        loss=found.loss,
+        interval=_interval(found.interval, plan.level),
+        bits_per_byte=_bits_per_byte(data, name, found.loss),
     )
 
 

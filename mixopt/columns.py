@@ -25,15 +25,23 @@ class Column:
     lower: float = -np.inf
     upper: float = np.inf
     text: bool = False
+    positive: bool = False
 
     def accepts(self, values: Array) -> Array:
-        """Mask of the entries inside the range; NaN is outside."""
-        return (values >= self.lower) & (values <= self.upper)
+        """Mask of the entries inside the range; NaN and infinity are outside."""
+        above = values > self.lower if self.positive else values >= self.lower
+        return above & (values <= self.upper) & np.isfinite(values)
+
+    @property
+    def range(self) -> str:
+        """The range as mathematicians write it, e.g. [1, inf)."""
+        opening, closing = "(" if self.positive else "[", "]" if np.isfinite(self.upper) else ")"
+        return f"{opening}{self.lower:g}, {self.upper:g}{closing}"
 
 
 VOCABULARY = (
     Column("run", "n", "", "identifier of the run; rows are joined by it, never by position", text=True),
-    Column("proxy", "n", "", "kind of model trained, e.g. transformer or ngram", text=True),
+    Column("proxy", "n", "", "kind of model trained: transformer (where the column is missing) or ngram", text=True),
     Column("status", "n", "", "finished or diverged", text=True),
     Column("schedule", "n", "", "shape of the learning-rate schedule", text=True),
     Column("model_size", "n", "parameters", "non-embedding parameters; NaN for a proxy without a size", 1),
@@ -42,13 +50,13 @@ VOCABULARY = (
     Column("unique_tokens", "nm", "tokens", "tokens of each corpus before it repeats, in this run", 1),
     Column("epochs", "nm", "passes", "passes over each corpus's unique tokens", 0),
     Column("batch_tokens", "n", "tokens", "tokens in one optimizer step", 1),
-    Column("peak_lr", "n", "", "largest learning rate of the schedule", 0),
+    Column("peak_lr", "n", "", "largest learning rate of the schedule", 0, positive=True),
     Column("steps", "n", "steps", "optimizer steps", 1),
     Column("flops", "n", "FLOPs", "6 * model_size * tokens", 0),
     Column("seconds", "n", "CPU seconds", "time that the run took", 0),
     Column("seed", "n", "", "seed of the weights and of the order of the data", 0),
     Column("epoch_matched", "n", "", "1 where corpora were subsampled so that they repeat as in the target run", 0, 1),
-    Column("loss", "nk", "nats/token", "held-out loss of each target"),
+    Column("loss", "nk", "nats/token", "held-out loss of each target", 0, positive=True),
     Column("bits_per_byte", "nk", "bits/byte", "held-out loss of each target, free of the tokenizer"),
     Column("corpus_tokens", "nm", "tokens", "effective tokens of each corpus (a law's intermediate)", 0),
 )

@@ -26,6 +26,9 @@ _REQUIRED = ("run", "status", "mixture", "tokens", "loss")
 class Runs:
     """Proxy runs, a row each, as named columns of shape [n], [n, m] (corpora) or [n, k] (targets).
 
+    A table needs run, status, mixture, tokens and loss. Without `proxy` all runs are transformers; without `seed` their
+    noise is not known; what else a law reads it asks for by name.
+
     >>> known = {"status": "finished", "tokens": 1e6}
     >>> runs = Runs.from_records(["web", "code"], ["code"], [
     ...     known | {"run": "a", "mixture": {"web": 0.75, "code": 0.25}, "loss": {"code": 3.1}},
@@ -62,8 +65,9 @@ class Runs:
         return self.where(self["status"] == "finished")
 
     def of(self, proxy: str) -> "Runs":
-        """The runs of one kind of proxy."""
-        return self.where(self["proxy"] == proxy)
+        """The runs of one kind of proxy; a table without the column `proxy` holds transformers only."""
+        kinds = self.columns.get("proxy", np.full(len(self), "transformer"))
+        return self.where(kinds == proxy)
 
     def target(self, name: str) -> dict[str, Array]:
         """All columns, with `loss` and `bits_per_byte` [n] those of one target: what a law is fitted to.
@@ -89,8 +93,15 @@ class Runs:
         """A table from one mapping a run, in which per-corpus and per-target values are mappings by name.
 
         A corpus missing from a run's mixture has share 0; a missing scalar is NaN.
+
+        Raises
+        ------
+        RunsError
+            A key is not in the vocabulary, or a value breaks its contract; the message names run and column.
         """
         rows = list(records)
+        for row in rows:
+            _refuse_unknown(row, COLUMNS, f"{source} run {row.get('run')}")
         labels = {"nm": tuple(corpora), "nk": tuple(targets)}
         columns: dict[str, Array] = {}
         for name in COLUMNS:
@@ -118,15 +129,20 @@ class Runs:
             A column is not in the vocabulary, or a value breaks its contract; the message names row and column.
         """
         corpora, targets = (_labels_of(frame, name, source) for name in ("mixture", "loss"))
+        labels = {"nm": corpora, "nk": targets}
+        flat = {
+            name: [f"{name}[{label}]" for label in labels[column.shape]] if column.shape in labels else [name]
+            for name, column in COLUMNS.items()
+        }
+        _refuse_unknown(frame.columns, [name for names in flat.values() for name in names], source)
         columns: dict[str, Array] = {}
-        for name, column in COLUMNS.items():
-            wide = {"nm": corpora, "nk": targets}.get(column.shape)
-            if wide is None and name in frame:
-                columns[name] = frame[name].to_numpy(dtype=str if column.text else float)
-            elif wide is not None and f"{name}[{wide[0]}]" in frame:
-                columns[name] = frame[[f"{name}[{label}]" for label in wide]].to_numpy(dtype=float)
-        if unknown := [str(name) for name in frame.columns if str(name).split("[")[0] not in COLUMNS]:
-            raise RunsError(f"{source} has the unknown column {unknown[0]!r}; columns are {', '.join(COLUMNS)}.")
+        for name, names in flat.items():
+            missing = [one for one in names if one not in frame]
+            if missing and len(missing) < len(names):
+                raise RunsError(f"{source} lacks the column {missing[0]}; give {name} for each name, or for none.")
+            if not missing:
+                values = frame[names].to_numpy(dtype=str if COLUMNS[name].text else float)
+                columns[name] = values if COLUMNS[name].shape in labels else values[:, 0]
         return cls(corpora, targets, columns, source)
 
     @classmethod
@@ -169,6 +185,11 @@ def _labels_of(frame: "pd.DataFrame", name: str, source: str) -> tuple[str, ...]
     return found
 
 
+def _refuse_unknown(given: Iterable[Any], known: Iterable[str], source: str) -> None:
+    if unknown := [str(name) for name in given if name not in known]:
+        raise RunsError(f"{source} has the unknown column {unknown[0]!r}; columns are {', '.join(COLUMNS)}.")
+
+
 def _stack(name: str, rows: Sequence[Mapping[str, Any]], labels: tuple[str, ...] | None, source: str) -> Array:
     column = COLUMNS[name]
     if column.text:
@@ -201,9 +222,13 @@ def _validate(runs: Runs) -> None:
             f"{_place(runs, bad[0])}: mixture sums to {total[bad[0]]:.6g}; shares must sum to 1 within "
             f"{SUM_TOLERANCE:g}. Divide by the sum, or list the missing corpus."
         )
-    lost = (columns["status"] == "finished") & ~np.isfinite(columns["loss"]).all(-1)
-    if len(bad := np.flatnonzero(lost)):
-        raise RunsError(f"{_place(runs, bad[0])} is finished but has a loss that is not finite; mark it diverged.")
+    lost = (columns["status"] == "finished")[:, None] & ~COLUMNS["loss"].accepts(columns["loss"])
+    if len(bad := np.argwhere(lost)):
+        row, target = bad[0]
+        raise RunsError(
+            f"{_place(runs, row)} is finished but has the loss {columns['loss'][row, target]:g} for "
+            f"{runs.targets[target]}; it must be in {COLUMNS['loss'].range}. Mark the run diverged if it was lost."
+        )
 
 
 def _check_range(runs: Runs, name: str, values: Array) -> None:
@@ -215,9 +240,7 @@ def _check_range(runs: Runs, name: str, values: Array) -> None:
         wrong |= np.isnan(values)
     if len(bad := np.argwhere(wrong)):
         value = values[tuple(bad[0])]
-        raise RunsError(
-            f"{_place(runs, bad[0][0])}: {name} is {value:g}; it must be in [{column.lower:g}, {column.upper:g}]."
-        )
+        raise RunsError(f"{_place(runs, bad[0][0])}: {name} is {value:g}; it must be in {column.range}.")
 
 
 def _place(runs: Runs, row: int) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mixopt.errors import FitError
-from mixopt.fit.bootstrap import resample
+from mixopt.fit.bootstrap import redraw, resample
 from mixopt.fit.fit import Fit, fit
 from mixopt.fit.norms import Huber, Square
 from mixopt.laws.chinchilla import BESIROGLU, chinchilla, from_paper
@@ -164,6 +164,40 @@ def test_intervals_of_a_linear_law_are_those_of_theory(rng):
     x = runs["mixture"]
     sd = np.sqrt(np.einsum("np,pq,nq->n", x, np.linalg.inv(x.T @ x), x)) * 0.01
     assert np.median(np.log(high / low) / (2 * 1.645 * sd)) == pytest.approx(1, abs=0.2)
+
+
+def test_replicates_are_spread_as_the_exact_gaussian_posterior(rng):
+    """b has few informative runs and c none at all: a fixed center would make c certain and b too sure."""
+    runs = linear_runs(rng, n=80)
+    runs["mixture"] = runs["mixture"] * [1, 0.1, 0]
+    runs["loss"] = np.exp(runs["mixture"] @ [0.5, -0.2, 0] + 0.01 * rng.standard_normal(80))
+    law = LogLinear(("a", "b", "c"), (None, (-0.2, 0.01), (1.0, 0.3)))
+    fitted = fit(law, runs, norm=Square(0.01), starts=2, replicates=800)
+    x = runs["mixture"]
+    exact = np.sqrt(np.diag(np.linalg.inv(x.T @ x / 0.01**2 + np.diag([0, 0.01**-2, 0.3**-2]))))
+    assert np.allclose(fitted.replicates.std(0), exact, rtol=0.15)
+
+
+def test_targets_err_together_in_the_coefficients_that_they_share():
+    kappa, other = Coefficient("kappa", 0, 1, prior=(0.47, 0.1)), Coefficient("g", 0, 1, prior=(0.6, 0.2))
+    alone, second = redraw([kappa], 50, seed=3), redraw([other, kappa], 50, seed=3)
+    assert np.array_equal(alone[:, 0], second[:, 1])
+    assert abs(np.corrcoef(second.T)[0, 1]) < 0.5
+    assert not np.array_equal(alone, redraw([kappa], 50, seed=4))
+
+
+def test_priors_are_as_uncertain_as_they_say():
+    """Truths drawn from their priors: estimates miss them by one sd of the replicates, also where no run tells."""
+    law = LogLinear(("a", "b", "c"), ((0.5, 0.2), (0.0, 0.02), (1.0, 0.3)))
+    missed = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        truth = rng.normal([0.5, 0.0, 1.0], [0.2, 0.02, 0.3])
+        x = rng.standard_normal((30, 3)) * [1, 0.1, 0]
+        runs = {"mixture": x, "loss": np.exp(x @ truth + 0.01 * rng.standard_normal(30))}
+        fitted = fit(law, runs, norm=Square(0.01), starts=1, replicates=60)
+        missed.append((fitted.theta - truth) / fitted.replicates.std(0))
+    assert np.allclose(np.sqrt(np.mean(np.square(missed), axis=0)), 1, atol=0.3)
 
 
 def test_an_observation_is_less_certain_than_the_mean(rng):

@@ -101,7 +101,6 @@ def test_extrapolation_is_what_the_noise_does_not_explain(runs):
     (score,) = compare({"no floor": CANDIDATES["no floor"]}, runs, holdout=largest(runs), starts=8)
     sd = extrapolation(score, noise=0.001)
     assert sd**2 + 0.001**2 == pytest.approx(score.rmse**2)
-    assert extrapolation(score, noise=1.0) == 0
     whole = fit(CANDIDATES["no floor"], runs, starts=8, replicates=20)
     wider = extrapolated(whole, score, noise=0.001)
     # At the tested reach beyond the largest run, the sd added is the one found.
@@ -110,6 +109,16 @@ def test_extrapolation_is_what_the_noise_does_not_explain(runs):
     center = wider.predict(far)
     added = np.log(wider.interval(far)[1] / center) ** 2 - np.log(whole.interval(far)[1] / center) ** 2
     assert np.sqrt(added) == pytest.approx(1.6449 * sd, rel=1e-3)
+
+
+def test_an_excess_of_error_is_known_no_better_than_a_mean_of_squares(runs):
+    """Where the law is right, the mean square of n errors scatters by sqrt(2/n) of itself, here by simulation."""
+    (score,) = compare({"chinchilla": chinchilla()}, runs, holdout=largest(runs), starts=4)
+    assert score.n == 5
+    scatter = np.mean(np.random.default_rng(1).standard_normal((20_000, 5)) ** 2, axis=1).std()
+    assert extrapolation(score, noise=1.0) ** 2 == pytest.approx(score.rmse**2 * scatter, rel=0.03)
+    wide = extrapolated(fit(chinchilla(), runs, starts=4, replicates=20), score, noise=1.0)
+    assert wide.extrapolation > 0
 
 
 def test_a_law_that_predicts_no_number_is_last(runs):

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from statistics import NormalDist
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -114,7 +115,7 @@ def test_pairing_makes_differences_surer_than_losses(plan):
 
 def test_interval_is_the_quantiles_of_the_weighted_replicates(plan, asked):
     samples = by_hand(replicates(asked), row(plan, plan.chosen.mixture.values()))
-    assert plan.interval == pytest.approx(tuple(np.quantile(samples, [0.05, 0.95])))
+    assert plan.interval == pytest.approx(tuple(np.exp(np.quantile(np.log(samples), [0.05, 0.95]))))
     assert plan.interval[0] < plan.loss < plan.interval[1]
     assert plan.level == 0.9
 
@@ -123,12 +124,12 @@ def test_extrapolation_is_added_over_targets_and_in_quadrature_to_replicates(pla
     z = NormalDist().inv_cdf(0.95)
     alone = slsqp(problem(extrapolation=0.02))
     # The same relative sd for every target, fully correlated, is that relative sd of their mean.
-    assert alone.interval == pytest.approx((alone.loss * (1 - 0.02 * z), alone.loss * (1 + 0.02 * z)))
+    assert alone.interval == pytest.approx((alone.loss * np.exp(-0.02 * z), alone.loss * np.exp(0.02 * z)))
     assert alone.baselines["natural"].plan_better is None
     both = slsqp(problem(replicates=400, extrapolation=0.02))
     for end in (0, 1):
-        expected = np.hypot(plan.interval[end] - plan.loss, alone.interval[end] - alone.loss)
-        assert abs(both.interval[end] - both.loss) == pytest.approx(expected, rel=1e-6)
+        expected = np.hypot(np.log(plan.interval[end] / plan.loss), np.log(alone.interval[end] / alone.loss))
+        assert abs(np.log(both.interval[end] / both.loss)) == pytest.approx(expected, rel=1e-6)
 
 
 def test_errors_of_extrapolation_cancel_as_far_as_mixtures_agree():
@@ -151,6 +152,33 @@ def test_without_replicates_no_interval_is_claimed():
     assert bare.interval is None
     assert bare.baselines["natural"].difference_interval is None
     assert any("The fits have no replicates" in note and "replicates=200" in note for note in bare.notes)
+
+
+def test_a_replicate_without_a_positive_loss_is_refused(asked):
+    theta = THETA["prose"].copy()
+    theta[LAW.names.index("E")] = -9.0
+    broken = replace(asked.targets[0], fit=Known(LAW, THETA["prose"], np.stack([THETA["prose"], theta])))
+    with pytest.raises(
+        ValueError, match=r"Replicate 1 of target prose gives the loss -\d.* \(0 is the plan\); a loss is"
+    ):
+        slsqp(replace(asked, targets=(broken,)))
+
+
+def test_what_no_run_tried_is_noted(asked):
+    """Only of scalars that the law reads: the support of a fit knows no others."""
+
+    class Tried(Known):
+        support: ClassVar = {"batch_tokens": (1024.0, 4096.0), "model_size": (1.0, 2.0)}
+
+    def notes(batch_tokens, kind=Tried):
+        targets = tuple(replace(t, fit=kind(LAW, THETA[t.name])) for t in asked.targets)
+        fixed = {"batch_tokens": batch_tokens, "peak_lr": 1.0}
+        bounds = {name: asked.choose[name] for name in ("model_size", "tokens")}
+        said = slsqp(replace(asked, targets=targets, choose=bounds, given=fixed)).notes
+        return [note for note in said if "the runs tried" in note]
+
+    assert notes(512) == ["batch_tokens 512 is outside 1024 to 4096 that the runs tried."]
+    assert notes(1024) == notes(4096) == notes(512, Known) == []
 
 
 def test_replicates_that_cannot_be_paired_are_refused():
@@ -268,6 +296,12 @@ def test_a_fit_to_runs_gives_the_plan_of_the_law_that_made_them(rng):
     assert plan.interval[0] < best.loss < plan.interval[1]
     # Extrapolation counts by how far the budget lies beyond the largest run.
     z = NormalDist().inv_cdf(0.95)
-    far = z * plan.loss * 0.01 * np.log(1e20 / runs["flops"].max()) / 2.0
+    far = z * 0.01 * np.log(1e20 / runs["flops"].max()) / 2.0
     near = slsqp(replace(asked, targets=(Target("all", 1.0, replace(fitted, extrapolation=0.0)),)))
-    assert plan.interval[1] - plan.loss == pytest.approx(np.hypot(far, near.interval[1] - near.loss), rel=1e-6)
+    expected = np.hypot(far, np.log(near.interval[1] / near.loss))
+    assert np.log(plan.interval[1] / plan.loss) == pytest.approx(expected, rel=1e-6)
+    # The plan's band is the fit's own.
+    here = {name: np.array([getattr(plan.chosen, name)]) for name in ("model_size", "tokens")}
+    ends = fitted.interval(here | {"mixture": np.array([list(plan.chosen.mixture.values())])}, plan.level)
+    assert plan.interval == pytest.approx((ends[0][0], ends[1][0]))
+    assert plan.targets["all"].interval == pytest.approx(plan.interval)

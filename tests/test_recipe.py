@@ -2,14 +2,20 @@ import datetime
 import json
 import re
 import stat
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import yaml
 from pydantic import ValidationError
 
+from mixopt.assemble import recipe_of
+from mixopt.emit.huggingface import emit
+from mixopt.optimize.plan import Chosen
 from mixopt.recipe import Recipe
 from mixopt.schedules.schedule import Schedule, Segment
 from mixopt.schedules.wsd import wsd
+from mixopt.study import Study
 from tests.recipes import recipe
 
 TRANSFER = {"base_lr": 0.0096, "base_width": 64, "factor": 0.03125}
@@ -145,3 +151,88 @@ def test_plain_values_only():
 def test_a_schedule_may_be_given_as_such():
     ramp = Schedule((Segment(524_288_000, 2.0**19, 2.0**19), Segment(524_288_000, 2.0**20, 2.0**20)))
     assert recipe(batch=ramp).batch == ramp
+
+
+STUDY = {
+    "name": "large",
+    "corpora": {
+        "code": {"files": ["code.jsonl"]},
+        "web": {"files": ["web.jsonl"], "available_tokens": "3B"},
+        "unused": {"files": ["unused.jsonl"], "available_tokens": "3B"},
+    },
+    "targets": {"code": {"corpus": "code"}, "unused": {"corpus": "unused"}, "exam": {"files": ["exam.txt"]}},
+    "budget": {"flops": "6e18"},
+    "choose": {"model_size": [1e8, 1e10], "tokens": [1e8, 1e10], "batch_tokens": [1e3, 1e4], "peak_lr": [1e-3, 1e-1]},
+    "sweep": {"model_size": [25_000, 50_000], "tokens": [100_000, 200_000], "peak_lr": [1e-3, 1e-2]},
+}
+
+
+def assembled(model_size=10**9, peak_lr=0.016, **changes):
+    """The recipe of a plan that takes a billion tokens: half of code, half of web."""
+    study = Study.model_validate(STUDY, context={"check_files": False})
+    tokens = {"code": np.zeros(600_000_000, np.uint8), "web": np.zeros(20_000_000, np.uint8), "unused": np.zeros(5)}
+    data = SimpleNamespace(
+        train=tokens,
+        documents=dict.fromkeys(tokens, 5),
+        valid={name: np.zeros(1000) for name in study.targets},
+        valid_bytes=dict.fromkeys(study.targets, 3000),
+        tokenizer_path="outputs/large/data/tokenizer.json",
+    )
+    plan = SimpleNamespace(
+        chosen=Chosen({"code": 0.5, "web": 0.5, "unused": 0.0}, model_size, 1e9, 2.0**20, peak_lr),
+        loss=2.0,
+        interval=(1.9, 2.1),
+        level=0.9,
+        targets=dict.fromkeys(study.targets, SimpleNamespace(loss=2.0, interval=(1.9, 2.1))),
+        notes=("a note of the plan",),
+    )
+    vars(plan).update(changes)
+    selection = SimpleNamespace(law="a law", fits={}, warnings=("a warning of the fit",))
+    return recipe_of(study, data, selection, plan, {"code": 6e8, "web": 3e9, "unused": 3e9}, 50)
+
+
+@pytest.mark.parametrize("model_size", [100_000, 1_000_000, 3_000_000])
+def test_the_learning_rate_is_the_one_that_the_proxy_of_this_size_gives_its_hidden_matrices(model_size):
+    pytest.importorskip("torch", reason="torch is not installed here")
+    from mixopt.proxy.model import build
+    from mixopt.proxy.shape import shape
+
+    made = assembled(model_size)
+    network = build(shape(model_size), 300, seed=0)
+    (rate,) = {group.lr_factor for group in network.groups if group.decays}
+    assert made.learning_rate.peak == pytest.approx(0.016 * rate, rel=1e-12)
+    assert (made.model.width, made.model.depth) == (network.shape.width, network.shape.depth)
+
+
+@pytest.mark.parametrize("model_size", [4 * 10**8, 10**9, 7 * 10**9, 7 * 10**10])
+def test_a_large_model_runs_far_below_the_rate_of_the_proxies_and_says_so(model_size):
+    made = assembled(model_size)
+    assert 12 * made.model.depth * made.model.width**2 == pytest.approx(model_size, rel=0.15)
+    assert made.learning_rate.peak * made.model.width / 64 < 0.0161
+    assert made.model.transfer.base_lr == 0.016
+    text = emit(made)["train.yaml"]
+    assert f"width {made.model.width} and depth {made.model.depth}: {made.model.transfer.factor:.4g} times the" in text
+    assert "Under muP embeddings take 0.016. Where the trainer is not muP-parametrized, confirm" in text
+
+
+def test_samples_and_held_out_text_are_told_where_they_apply():
+    made = assembled()
+    warnings = made.provenance.warnings
+    assert warnings[:2] == ("a warning of the fit", "a note of the plan")
+    sample, held_out = warnings[2:]  # none of the unused corpus
+    assert sample.startswith("web: the proxies read 20M of the 3B tokens that the recipe counts on. Put the full")
+    assert held_out.startswith("code: its text includes the 10 % that a target is measured on. Leave those documents")
+    text = emit(made)["train.yaml"]
+    assert all(f"# Warning: {warning}\n" in text for warning in warnings)
+
+
+@pytest.mark.parametrize("missing", ["batch_tokens", "peak_lr"])
+def test_a_plan_without_learning_rate_or_batch_makes_no_recipe(missing):
+    numbers = {"batch_tokens": 1e6, "peak_lr": 0.01} | {missing: None}
+    with pytest.raises(ValueError, match=r"no peak_lr or no batch_tokens; a recipe needs both. Give them in choose"):
+        assembled(chosen=Chosen({"code": 0.5, "web": 0.5, "unused": 0.0}, 1e9, 1e9, **numbers))
+
+
+def test_a_plan_without_an_interval_makes_no_recipe():
+    with pytest.raises(ValueError, match=r"the plan has no interval; fit the laws with replicates=200"):
+        assembled(interval=None)

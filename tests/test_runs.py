@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from mixopt.errors import RunsError
-from mixopt.fit.noise import repeated, seed_noise
+from mixopt.fit.noise import seed_noise
 from mixopt.runs import Runs
 
 CORPORA, TARGETS = ("web", "code"), ("code", "exam")
@@ -65,10 +65,18 @@ def test_diverged_runs_are_kept_and_can_be_left_out():
         ({"mixture": {"web": 0.5, "code": 0.43}}, r"row 2 \(run b\): mixture sums to 0.93; shares must sum to 1"),
         ({"mixture": {"web": 1.5, "code": -0.5}}, r"row 2 \(run b\): mixture is 1.5; it must be in \[0, 1\]"),
         ({"mixture": {"wbe": 1.0}}, "run b: mixture names 'wbe'; known: web, code"),
-        ({"loss": {"code": 3.0}}, r"row 2 \(run b\) is finished but has a loss that is not finite"),
+        (
+            {"loss": {"code": 3.0}},
+            r"row 2 \(run b\) is finished but has the loss nan for exam; it must be in \(0, inf\)",
+        ),
+        ({"loss": {"code": -1.0, "exam": 3.0}}, r"has the loss -1 for code; .* Mark the run diverged if it was lost"),
+        ({"loss": {"code": 0.0, "exam": 3.0}}, "has the loss 0 for code"),
         ({"loss": {"code": 3.0, "exams": 3.0}}, "run b: loss names 'exams'; known: code, exam"),
         ({"tokens": None}, r"row 2 \(run b\): tokens is nan"),
-        ({"tokens": -4.0}, r"row 2 \(run b\): tokens is -4; it must be in \[1, inf\]"),
+        ({"tokens": -4.0}, r"row 2 \(run b\): tokens is -4; it must be in \[1, inf\)"),
+        ({"tokens": np.inf}, r"row 2 \(run b\): tokens is inf; it must be in \[1, inf\)"),
+        ({"peak_lr": 0.0}, r"row 2 \(run b\): peak_lr is 0; it must be in \(0, inf\)"),
+        ({"learning_rate": 1.0}, "run b has the unknown column 'learning_rate'; columns are run, proxy, status"),
         ({"run": "a"}, "has run 'a' 2 times; each run has one row"),
         ({"status": "done"}, "has the status 'done'; it is finished or diverged"),
     ],
@@ -87,6 +95,10 @@ def test_bad_tables_are_refused(tmp_path):
     frame = table().to_pandas()
     with pytest.raises(RunsError, match="unknown column 'learning_rate'"):
         Runs.from_pandas(frame.assign(learning_rate=1.0))
+    with pytest.raises(RunsError, match=r"unknown column 'unique_tokens\[cod\]'"):
+        Runs.from_pandas(frame.rename(columns={"unique_tokens[code]": "unique_tokens[cod]"}))
+    with pytest.raises(RunsError, match=r"lacks the column unique_tokens\[web\]; give unique_tokens for each name, or"):
+        Runs.from_pandas(frame.drop(columns="unique_tokens[web]"))
     with pytest.raises(RunsError, match=r"no mixture\[\.\.\.\] column"):
         Runs.from_pandas(pd.DataFrame({"run": ["a"], "loss[code]": [3.0]}))
     with pytest.raises(RunsError, match="lacks the column 'tokens'"):
@@ -109,10 +121,17 @@ def test_seed_noise_is_the_spread_within_settings(rng):
             losses = dict(zip(TARGETS, loss, strict=True))
             records.append(record(f"{setting}-{seed}", setting / 30, seed=seed, loss=losses))
     noise = seed_noise(table(*records))
-    assert repeated(table(*records)) == 90
     for target in TARGETS:
         assert noise[target] == pytest.approx(0.01, rel=0.25)  # 90 degrees of freedom: sd of the estimate is 7.5 %
 
 
-def test_seed_noise_is_unknown_without_replicates():
+def test_seed_noise_is_unknown_without_replicates_or_seeds():
     assert np.isnan(seed_noise(table())["code"])
+    same = [{k: v for k, v in record(run, 0.5).items() if k != "seed"} for run in "ab"]
+    assert np.isnan(seed_noise(table(*same))["code"])
+
+
+def test_without_a_proxy_all_runs_are_transformers():
+    bare = table(*[{k: v for k, v in record(run, 0.5).items() if k != "proxy"} for run in "ab"])
+    assert list(bare.of("transformer")["run"]) == ["a", "b"]
+    assert len(bare.of("ngram")) == 0

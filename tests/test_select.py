@@ -9,6 +9,7 @@ import pytest
 from mixopt.errors import FitError
 from mixopt.execute import simulate
 from mixopt.fit import screen
+from mixopt.fit.cautions import cautions
 from mixopt.fit.select import Selection, select
 from mixopt.runs import Runs
 from mixopt.study import Study
@@ -151,6 +152,59 @@ def test_warnings_say_what_to_know(runs: Runs, selection: Selection):
         "1 of" in warning and "diverged; they are kept in the table and not fitted" in warning for warning in said
     )
     assert any("No run was repeated with another seed" in warning for warning in said)
+
+
+def test_the_floor_is_looked_for_below_the_fitted_runs_alone(runs: Runs, selection: Selection):
+    """The box and prior of E rest on the runs of the comparison, so held-out losses cannot leak into it."""
+    full = runs.of("transformer")
+    seen = full["loss"][~np.isin(full["run"], selection.held_out.run), 0]
+    floor = next(c for c in selection.fits["python_code"].law.coefficients if c.name == "E")
+    assert floor.upper == seen.min() > full["loss"].min()
+
+
+def test_what_the_runs_leave_to_priors_is_said(runs: Runs, selection: Selection):
+    full = runs.of("transformer")
+
+    def said(**changes):
+        changed = Runs(runs.corpora, runs.targets, {**full.columns, **changes})
+        return "\n".join(cautions(changed, selection.fits, selection.noise))
+
+    same, size = np.ones(len(full)), full["model_size"]
+    assert "prior's guess" not in said()
+    assert "Size and tokens rise together" not in said()
+    assert "All runs have one peak_lr, so the best is a prior's guess." in said(peak_lr=0.01 * same)
+    assert "All runs have one batch_tokens, so the best is a prior's guess." in said(batch_tokens=256 * same)
+    diagonal = said(tokens=20 * size)
+    assert "Size and tokens rise together in these runs, so their effects cannot be told apart; add runs" in diagonal
+    one = said(model_size=1e5 * same)
+    assert "All runs have one model_size, so what a larger model gains is a prior's guess." in one
+    assert "Size and tokens" not in one
+
+
+def without(runs: Runs, *names: str) -> Runs:
+    return Runs(runs.corpora, runs.targets, {k: v for k, v in runs.columns.items() if k not in names})
+
+
+def test_a_table_of_ones_own_needs_no_proxy_and_no_seed(runs: Runs):
+    """Every column but the ten that the laws read may be missing."""
+    own = without(runs.of("transformer"), "proxy", "seed", "schedule", "epochs", "steps", "flops", "seconds")
+    found = select(own, WEIGHTS, replicates=5)
+    assert "token_exchange_rates" not in [candidate.name for candidate in found.candidates]
+    assert found.agreement == {}
+    assert np.isnan(found.noise["python_code"])
+    assert any("No run was repeated with another seed" in warning for warning in found.warnings)
+    assert screen.agreement(without(runs, "seed"))["python_code"].mixtures >= 10
+
+
+def test_a_table_that_lacks_columns_is_refused_with_all_their_names(runs: Runs):
+    lacking = without(runs, "model_size", "unique_tokens", "batch_tokens", "peak_lr", "epochs")
+    with pytest.raises(
+        FitError, match=r"runs lacks the columns model_size, batch_tokens, .*; the laws read them\. Add"
+    ) as e:
+        select(lacking, WEIGHTS)
+    assert all(name in str(e.value) for name in ("unique_tokens", "peak_lr", "epochs"))
+    with pytest.raises(FitError, match="runs has no finished transformer run; laws are fitted to these"):
+        select(runs.of("ngram"), WEIGHTS)
 
 
 def test_an_unmeasured_target_is_refused(runs: Runs):

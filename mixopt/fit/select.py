@@ -6,22 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from mixopt.columns import Array
 from mixopt.errors import FitError
 from mixopt.fit import screen
+from mixopt.fit.cautions import cautions
 from mixopt.fit.fit import Fit, fit
-from mixopt.fit.holdout import Score, compare, extrapolated, largest
+from mixopt.fit.holdout import Score, choose, compare, extrapolated, lag, largest, log_errors
 from mixopt.fit.noise import seed_noise
 from mixopt.fit.norms import Huber
+from mixopt.laws.law import Law
 from mixopt.laws.ready import candidates, units
 from mixopt.runs import Runs
 
 _LEAST_NOISE = 1e-3
 _STARTS = 16
 _HELD_OUT = 0.25
-RELIABLE_SIZE = 15e6
-"""Proxies below this rank mixtures for large models less reliably: Spearman .73 at 1M, over .89 above 15M parameters
-(Olmix, arXiv:2602.12237)."""
 
 
 @dataclass(frozen=True)
@@ -104,26 +102,25 @@ def select(runs: Runs, weights: Mapping[str, float], *, seed: int = 0, replicate
 
     Parameters
     ----------
-    runs : transformer runs, and n-gram runs where mixtures were screened
+    runs : transformer runs, and n-gram runs where mixtures were screened; a table without `proxy` is of transformers
     weights : of each target in the choice
+
+    Raises
+    ------
+    FitError
+        The runs lack a target or columns, none finished, all took the same compute, or a law cannot be fitted.
     """
-    if unmeasured := [target for target in weights if target not in runs.targets]:
-        raise FitError(f"no run measured target {unmeasured[0]!r}; measured: {', '.join(runs.targets)}.")
+    _check(runs, weights)
     full, screens = runs.of("transformer").finished(), runs.of("ngram").finished()
     noise = seed_noise(full)
-    rates = screen.rates(screen.fit_screen(screens, seed=seed)) if len(screens) else {}
-    least = dict(zip(full.targets, full["loss"].min(0).tolist(), strict=True))
-    laws = {
-        target: candidates(runs.corpora, **units(full.columns), least_loss=least[target], rates=rates.get(target))
-        for target in weights
-    }
     mask = largest(full.columns, _HELD_OUT)
+    laws = _laws(full.where(~mask), weights, screens, seed)
     scores = {
         target: compare(laws[target], full.target(target), holdout=mask, **_options(noise[target], seed))
         for target in weights
     }
     table = _table(full.where(mask), scores, weights)
-    law = _simplest(table)
+    law = choose(table).name
     fits: dict[str, Fit] = {}
     for target in weights:
         fitted = fit(laws[target][law], full.target(target), replicates=replicates, **_options(noise[target], seed))
@@ -135,8 +132,38 @@ def select(runs: Runs, weights: Mapping[str, float], *, seed: int = 0, replicate
         held_out=_held_out(full.where(mask), {target: _named(scores[target], law).fitted for target in weights}),
         noise=noise,
         agreement=screen.agreement(runs) if len(screens) else {},
-        warnings=tuple(_warnings(runs, fits, noise)),
+        warnings=tuple(cautions(runs.of("transformer"), fits, noise)),
     )
+
+
+def _check(runs: Runs, weights: Mapping[str, float]) -> None:
+    """Refuses a table that the laws cannot be fitted to, before any of them is."""
+    if unmeasured := [target for target in weights if target not in runs.targets]:
+        raise FitError(f"no run measured target {unmeasured[0]!r}; measured: {', '.join(runs.targets)}.")
+    laws = candidates(runs.corpora, tokens_unit=1.0, size_unit=1.0, batch_unit=1.0).values()
+    needed = dict.fromkeys(name for law in laws for name in ("model_size", "batch_tokens", *law.inputs))
+    needed |= dict.fromkeys(["epochs"] if len(runs.of("ngram")) else [])
+    if missing := [name for name in needed if name not in runs.columns]:
+        raise FitError(
+            f"{runs.source} lacks the columns {', '.join(missing)}; the laws read them. Add them to the table, "
+            "constant where they never changed, or fit a law of your own without them (mixopt.fit)."
+        )
+    if not len(runs.of("transformer").finished()):
+        raise FitError(f"{runs.source} has no finished transformer run; laws are fitted to these. Add runs.")
+
+
+def _laws(seen: Runs, weights: Mapping[str, float], screens: Runs, seed: int) -> dict[str, dict[str, Law]]:
+    """The candidates of each target, whose units, boxes and priors rest on the runs `seen` and on the screen alone."""
+    rates = screen.rates(screen.fit_screen(screens, seed=seed)) if len(screens) else {}
+    return {
+        target: candidates(
+            seen.corpora,
+            **units(seen.columns),
+            least_loss=float(seen.target(target)["loss"].min()),
+            rates=rates.get(target),
+        )
+        for target in weights
+    }
 
 
 def _options(noise: float, seed: int) -> dict[str, Any]:
@@ -161,7 +188,7 @@ def _table(unseen: Runs, scores: Mapping[str, Sequence[Score]], weights: Mapping
     share = np.array(list(weights.values())) / sum(weights.values())
     names = [score.name for score in next(iter(scores.values()))]
     errors = {
-        name: np.stack([_errors(_named(scores[target], name).fitted, unseen, target) for target in weights])
+        name: np.stack([log_errors(_named(scores[target], name).fitted, unseen.target(target)) for target in weights])
         for name in names
     }
     squared = {name: share @ error**2 for name, error in errors.items()}
@@ -169,7 +196,7 @@ def _table(unseen: Runs, scores: Mapping[str, Sequence[Score]], weights: Mapping
     rows: list[Candidate] = []
     for name in order:
         mine = {target: _named(scores[target], name) for target in weights}
-        behind = squared[name] - squared[order[0]]
+        behind, behind_se = lag(squared[name], squared[order[0]], unseen["run"])
         rows.append(
             Candidate(
                 name=name,
@@ -177,22 +204,12 @@ def _table(unseen: Runs, scores: Mapping[str, Sequence[Score]], weights: Mapping
                 rmse=float(np.sqrt(squared[name].mean())),
                 bias=float(share @ errors[name].mean(-1)),
                 rank=float(np.mean([score.rank for score in mine.values()])),
-                behind=float(behind.mean()),
-                behind_se=float(behind.std(ddof=1) / np.sqrt(len(behind))) if len(behind) > 1 else 0.0,
+                behind=behind,
+                behind_se=behind_se,
                 targets={target: score.rmse for target, score in mine.items()},
             )
         )
     return tuple(rows)
-
-
-def _errors(fitted: Fit, unseen: Runs, target: str) -> Array:
-    columns = unseen.target(target)
-    return np.log(fitted.predict(columns) / columns["loss"])
-
-
-def _simplest(table: Sequence[Candidate]) -> str:
-    close = [row for row in table if row.behind <= row.behind_se]
-    return min(close, key=lambda row: (row.coefficients, row.rmse)).name
 
 
 def _held_out(unseen: Runs, fits: Mapping[str, Fit]) -> HeldOut:
@@ -201,21 +218,3 @@ def _held_out(unseen: Runs, fits: Mapping[str, Fit]) -> HeldOut:
         observed={target: tuple(unseen.target(target)["loss"].tolist()) for target in fits},
         predicted={target: tuple(fitted.predict(unseen.target(target)).tolist()) for target, fitted in fits.items()},
     )
-
-
-def _warnings(runs: Runs, fits: Mapping[str, Fit], noise: Mapping[str, float]) -> list[str]:
-    full = runs.of("transformer")
-    largest_size, said = float(np.nanmax(full["model_size"])), list[str]()
-    if largest_size < RELIABLE_SIZE:
-        said.append(
-            f"The largest proxy has {largest_size:,.0f} parameters. Proxies under 15M do not rank mixtures for large "
-            "models reliably (rank correlation .73 at 1M against .89 above 15M, arXiv:2602.12237): this shows the "
-            "method, not a production mixture."
-        )
-    if diverged := int((full["status"] == "diverged").sum()):
-        said.append(f"{diverged} of {len(full)} transformer runs diverged; they are kept in the table and not fitted.")
-    if not np.isfinite(list(noise.values())).all():
-        said.append("No run was repeated with another seed, so the noise is not known. Set sweep.replicates to 3.")
-    for target, fitted in fits.items():
-        said += [f"{target}: {caution}" for caution in fitted.cautions()]
-    return said

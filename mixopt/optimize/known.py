@@ -1,5 +1,6 @@
 """A law whose coefficients are taken as known, e.g. from a paper: what a problem takes where nothing was fitted."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -31,6 +32,7 @@ class Known:
     replicates: Array = field(default_factory=lambda: np.empty((0, 0)))
     extrapolation: float = 0.0
     reach: ClassVar[float] = 1.0
+    support: ClassVar[Mapping[str, tuple[float, float]]] = {}
 
     def predict(self, columns: Columns) -> Array:
         """[n], the law's output."""

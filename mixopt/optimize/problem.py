@@ -20,7 +20,8 @@ SCALARS = ("model_size", "tokens", "batch_tokens", "peak_lr")
 class Fitted(Protocol):
     """What a problem needs of a fit: a law with its coefficients, and how sure they are.
 
-    A prediction's relative sd from extrapolation is `extrapolation * overshoot(columns) / reach`.
+    A prediction's relative sd from extrapolation is `extrapolation * overshoot(columns) / reach`; `support` is the
+    smallest and largest value of inputs that its runs tried, empty where nothing is known of runs.
     """
 
     @property
@@ -33,6 +34,8 @@ class Fitted(Protocol):
     def extrapolation(self) -> float: ...
     @property
     def reach(self) -> float: ...
+    @property
+    def support(self) -> Mapping[str, tuple[float, float]]: ...
     def overshoot(self, columns: Columns) -> Array: ...
     def samples(self, columns: Columns) -> Array: ...
 

@@ -22,6 +22,7 @@ class Spread:
     choice) and then combined in quadrature with the replicates. A law that is wrong about one mixture may be right
     about another: in a difference of two the errors of extrapolation cancel only as far as the mixtures agree, with
     the correlation 1 - t, where t is the share of the tokens (`mixtures` [n, m]) that would have to change places.
+    Intervals of losses are formed on the log, as those of a fit are; differences have no sign, and stay as they are.
     """
 
     losses: Array
@@ -38,13 +39,13 @@ class Spread:
 
     def target(self, k: int, row: int) -> Interval | None:
         """Interval of one target's loss."""
-        value = self.losses[k, row]
-        return self._interval(value, self.samples[k, :, row], self.extrapolation[k, row] * value)
+        return self._log_interval(float(self.losses[k, row]), self.samples[k, :, row], self.extrapolation[k, row])
 
     def weighted(self, row: int) -> Interval | None:
         """Interval of the weighted loss."""
         w = self.target_weights
-        return self._interval(float(w @ self.losses[:, row]), w @ self.samples[:, :, row], self._drift(row))
+        value = float(w @ self.losses[:, row])
+        return self._log_interval(value, w @ self.samples[:, :, row], self._drift(row) / value)
 
     def difference(self, row: int, other: int) -> Interval | None:
         """Interval of the weighted loss of `row` minus that of `other`."""
@@ -73,6 +74,10 @@ class Spread:
         a, b = self._drift(row), self._drift(other)
         return float(np.sqrt((a - b) ** 2 + 2 * moved * a * b))
 
+    def _log_interval(self, value: float, samples: Array, relative_sd: float) -> Interval | None:
+        ends = self._interval(float(np.log(value)), np.log(samples), relative_sd)
+        return ends and (float(np.exp(ends[0])), float(np.exp(ends[1])))
+
     def _interval(self, value: float, samples: Array, sd: float) -> Interval | None:
         if not self.known:
             return None
@@ -90,7 +95,8 @@ def spread(problem: Problem, x: Array, level: float) -> Spread:
     Raises
     ------
     ValueError
-        Targets were fitted with different numbers of replicates, so replicates cannot be paired.
+        Targets were fitted with different numbers of replicates, so replicates cannot be paired; or a replicate
+        gives a loss that is not positive.
     """
     columns = problem.columns(x)
     counts = {target.name: len(target.fit.replicates) for target in problem.targets}
@@ -103,6 +109,12 @@ def spread(problem: Problem, x: Array, level: float) -> Spread:
     fits = [target.fit for target in problem.targets]
     bare = np.empty((0, len(x)))
     samples = np.stack([fit.samples(columns) if len(fit.replicates) else bare for fit in fits])
+    if len(wrong := np.argwhere(samples <= 0)):
+        k, r, row = wrong[0]
+        raise ValueError(
+            f"Replicate {r} of target {problem.targets[k].name} gives the loss {samples[k, r, row]:.3g} for mixture "
+            f"{row} of those judged (0 is the plan); a loss is positive. Add runs nearer to it, or narrow the bounds."
+        )
     extrapolation = np.stack([fit.extrapolation * fit.overshoot(columns) / fit.reach for fit in fits])
     mixtures = np.atleast_2d(x)[:, : len(problem.corpora)]
     return Spread(target_losses(problem, x), samples, extrapolation, mixtures, problem.target_weights, level)

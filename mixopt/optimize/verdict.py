@@ -19,6 +19,8 @@ from mixopt.optimize.uncertainty import Spread, spread
 UNSPENT = 0.01
 DOUBTFUL_RESIDUAL = 1e-4
 DOUBTFUL_AGREEMENT = 0.2
+# Scalars with an optimum of their own, of which runs beyond the tried say little.
+_TUNED = ("batch_tokens", "peak_lr")
 
 
 def make_plan(
@@ -52,11 +54,7 @@ def make_plan(
 
 def choice(problem: Problem, x: Array) -> Chosen:
     """The decision `x` by name."""
-    optional = {
-        name: problem.scalar(x, name)
-        for name in ("batch_tokens", "peak_lr")
-        if name in problem.choose or name in problem.given
-    }
+    optional = {name: problem.scalar(x, name) for name in _TUNED if name in problem.choose or name in problem.given}
     return Chosen(
         _by_corpus(problem, x[: len(problem.corpora)]),
         problem.scalar(x, "model_size"),
@@ -143,6 +141,7 @@ def _targets(problem: Problem, known: Spread) -> dict[str, TargetLoss]:
 
 def _notes(problem: Problem, x: Array, certificate: Certificate, agreement: float, known: Spread) -> list[str]:
     notes = [_unspent(problem, x), *(_at_bound(problem, x, name) for name in problem.scalars)]
+    notes += [_untried(problem, x, name) for name in _TUNED]
     if certificate.residual > DOUBTFUL_RESIDUAL:
         notes.append(
             f"The optimality residual is {certificate.residual:.1g}: the best plan found, not shown to be optimal."
@@ -179,3 +178,15 @@ def _at_bound(problem: Problem, x: Array, name: str) -> str:
     value, (lower, upper) = problem.scalar(x, name), problem.choose[name]
     side = "lower" if value <= lower * (1 + 1e-6) else "upper" if value >= upper * (1 - 1e-6) else ""
     return side and f"{name} is at its {side} bound, {number(value)}: the best may lie beyond."
+
+
+def _untried(problem: Problem, x: Array, name: str) -> str:
+    """Whether a scalar is chosen or given outside what the runs behind a target's fit tried."""
+    if name not in problem.choose and name not in problem.given:
+        return ""
+    value = problem.scalar(x, name)
+    for target in problem.targets:
+        low, high = target.fit.support.get(name, (0.0, np.inf))
+        if not low * (1 - 1e-6) <= value <= high * (1 + 1e-6):
+            return f"{name} {number(value)} is outside {number(low)} to {number(high)} that the runs tried."
+    return ""

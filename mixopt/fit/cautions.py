@@ -1,0 +1,51 @@
+"""What a reader has to know before believing laws fitted to a table of runs."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mixopt.fit.fit import Fit
+from mixopt.runs import Runs
+
+RELIABLE_SIZE = 15e6
+"""Proxies below this rank mixtures for large models less reliably: Spearman .73 at 1M, over .89 above 15M parameters
+(Olmix, arXiv:2602.12237)."""
+# Size and tokens on a line this straight leave under 6 % of the variance of one to tell it from the other.
+_COLLINEAR = 0.97
+_GUESSED = {
+    "model_size": "what a larger model gains",
+    "batch_tokens": "the best",
+    "peak_lr": "the best",
+}
+
+
+def cautions(runs: Runs, fits: Mapping[str, Fit], noise: Mapping[str, float]) -> list[str]:
+    """Sentences about all transformer runs, diverged ones too, and about the fit of each target to the others."""
+    largest_size, said = float(np.nanmax(runs["model_size"])), list[str]()
+    if largest_size < RELIABLE_SIZE:
+        said.append(
+            f"The largest proxy has {largest_size:,.0f} parameters. Proxies under 15M do not rank mixtures for large "
+            "models reliably (rank correlation .73 at 1M against .89 above 15M, arXiv:2602.12237): this shows the "
+            "method, not a production mixture."
+        )
+    if diverged := int((runs["status"] == "diverged").sum()):
+        said.append(f"{diverged} of {len(runs)} transformer runs diverged; they are kept in the table and not fitted.")
+    if not np.isfinite(list(noise.values())).all():
+        said.append("No run was repeated with another seed, so the noise is not known. Set sweep.replicates to 3.")
+    said += _untold(runs.finished())
+    for target, fitted in fits.items():
+        said += [f"{target}: {caution}" for caution in fitted.cautions()]
+    return said
+
+
+def _untold(runs: Runs) -> list[str]:
+    """What the design of the runs leaves to priors."""
+    constant = [name for name in _GUESSED if np.ptp(runs[name]) == 0]
+    said = [f"All runs have one {name}, so {_GUESSED[name]} is a prior's guess." for name in constant]
+    size, tokens = (np.log(runs[name]) for name in ("model_size", "tokens"))
+    if np.ptp(size) and np.ptp(tokens) and abs(np.corrcoef(size, tokens)[0, 1]) > _COLLINEAR:
+        said.append(
+            "Size and tokens rise together in these runs, so their effects cannot be told apart; add runs off the "
+            "diagonal."
+        )
+    return said
