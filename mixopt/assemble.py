@@ -1,6 +1,5 @@
 """A plan becomes a recipe: schedules over its tokens, epochs and files of its corpora, and where it all comes from."""
 
-import math
 import os
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -13,8 +12,19 @@ from mixopt.fit.select import Selection
 from mixopt.optimize.plan import Interval as Ends
 from mixopt.optimize.plan import Plan
 from mixopt.proxy.data import TokenData
-from mixopt.proxy.shape import BASE_WIDTH, LARGEST_SIZE, shape
-from mixopt.recipe import CorpusUse, Interval, Model, Prediction, Provenance, Recipe, Stage, Target, Transfer
+from mixopt.proxy.shape import BASE_DEPTH, BASE_WIDTH, lr_factor, shape
+from mixopt.recipe import (
+    CorpusUse,
+    Interval,
+    Model,
+    Optimizer,
+    Prediction,
+    Provenance,
+    Recipe,
+    Stage,
+    Target,
+    Transfer,
+)
 from mixopt.report.numbers import count
 from mixopt.schedules.constant import constant
 from mixopt.schedules.schedule import Schedule
@@ -63,24 +73,16 @@ def recipe_of(
 
 def _model(model_size: int, base_lr: float) -> tuple[Model, Transfer]:
     """The model in the proxies' shape at its size, and what muP makes of their learning rate at that width."""
-    width, depth = _width_and_depth(model_size)
-    transfer = Transfer(base_lr=base_lr, base_width=BASE_WIDTH, factor=BASE_WIDTH / width)
+    like, usual = shape(model_size), Optimizer().weight_decay
+    transfer = Transfer(base_lr=base_lr, base_width=BASE_WIDTH, base_depth=BASE_DEPTH, factor=lr_factor(like))
     note = (
-        f"The learning rate is that of hidden matrices at width {width} and depth {depth}: "
-        f"{transfer.factor:.4g} times the {base_lr:.4g} that the proxies, by muP, call for at width {BASE_WIDTH}. "
-        f"Under muP embeddings take {base_lr:.4g}. Where the trainer is not muP-parametrized, confirm the rate with a "
-        "short sweep around it."
+        f"The learning rate is that of hidden matrices at width {like.width} and depth {like.depth}: "
+        f"{transfer.factor:.4g} times the {base_lr:.4g} that the proxies, by muP, call for at width {BASE_WIDTH} and "
+        f"depth {BASE_DEPTH}. Under muP embeddings take {base_lr:.4g}. Where the trainer is not muP-parametrized, "
+        f"confirm the rate with a short sweep around it. Weight decay {usual:g} is per unit of the rate it runs at; the "
+        f"proxies decay per unit of {base_lr:.4g}, for which it would be {usual / transfer.factor:.3g}."
     )
-    return Model(model_size=model_size, width=width, depth=depth, transfer=transfer, note=note), transfer
-
-
-def _width_and_depth(model_size: int) -> tuple[int, int]:
-    """Those of the proxies; above the largest that can be built, the rule goes on with its deepest."""
-    if model_size <= LARGEST_SIZE:
-        like = shape(model_size)
-        return like.width, like.depth
-    depth = 16
-    return 64 * round(math.sqrt(model_size / (12 * depth)) / 64), depth
+    return Model(model_size=model_size, width=like.width, depth=like.depth, transfer=transfer, note=note), transfer
 
 
 def learning_rate(schedule: str, peak_lr: float, tokens: int) -> Schedule:

@@ -29,7 +29,8 @@ from mixopt.report.page import write_report
 from mixopt.runs import Runs
 from mixopt.schedules.schedule import Schedule
 from mixopt.study import Study
-from mixopt.sweep.design import Frame, cautions, design
+from mixopt.sweep.design import cautions, design
+from mixopt.sweep.frame import Frame
 from mixopt.sweep.settings import RunSettings, Sweep
 
 # FLOPs (6 N D) that one core trains in a second at proxy sizes, where embeddings and small matrices cost most of the
@@ -41,11 +42,11 @@ console = Console()
 
 def make_recipe(source: Path, out: Path | None, executor: str) -> None:
     """All steps, each with its progress; then the decision and where the files are."""
-    work = Workspace.open(source, out)
+    work = Workspace.open(source, out, executor)
     data = _tokenize(work)
     runs = _train(work, data, executor)
     with console.status("comparing the laws, fitting the best and choosing the recipe"):
-        outcome = pipeline.conclude(work, data, runs)
+        outcome = pipeline.conclude(work, data, runs, executor=executor)
     with console.status("writing the configuration files and the report"):
         emitted = pipeline.emit(work, outcome.recipe)
         page = write_report(outcome, work.folder)
@@ -56,7 +57,7 @@ def make_recipe(source: Path, out: Path | None, executor: str) -> None:
 
 def train_sweep(source: Path, out: Path | None, executor: str) -> None:
     """The proxy runs only."""
-    work = Workspace.open(source, out)
+    work = Workspace.open(source, out, executor)
     runs = _train(work, _tokenize(work), executor)
     console.print(f"{len(runs)} runs in {work.folder / 'runs.parquet'}")
 
@@ -75,8 +76,7 @@ def show_sweep(source: Path, out: Path | None) -> None:
 def draw_report(source: Path, out: Path | None) -> None:
     """The report of a recipe that was made before."""
     work = Workspace.open(source, out)
-    outcome = pipeline.conclude(work, _tokenize(work), Runs.read(work.folder / "runs.parquet"))
-    console.print(write_report(outcome, work.folder))
+    console.print(write_report(pipeline.stored_outcome(work), work.folder))
 
 
 def _tokenize(work: Workspace) -> TokenData:
@@ -120,8 +120,9 @@ def _mixture_table(plan: Plan) -> Table:
     others = {name: plan.baselines[name] for name in ("natural", "uniform") if name in plan.baselines}
     table = Table(title="Mixture: share of the tokens x passes over the corpus")
     table.add_column("corpus")
-    for name in ("recommended", *others):
-        table.add_column(name, justify="right")
+    table.add_column("recommended", justify="right")
+    for name, other in others.items():
+        table.add_column(name if other.feasible else f"{name} (not allowed)", justify="right")
     for corpus, share in plan.chosen.mixture.items():
         cells = [_share(share, plan.epochs[corpus])]
         cells += [_share(other.mixture[corpus], other.epochs[corpus]) for other in others.values()]
@@ -170,15 +171,26 @@ def _span(values: set[int]) -> str:
 
 
 def _cost_sentence(study: Study, shared: Frame, sweep: Sweep, done: int) -> str:
+    told = [f"{done} of {len(sweep.runs)} runs are on disk."]
+    if study.sweep.favorites:
+        told.append(f"{study.sweep.favorites} mixtures follow that the n-gram screen likes best.")
     cost = f"The sweep spends {sweep.flops / study.budget.flops:.3g} of the budget of {study.budget.flops:.3g} FLOPs"
     if study.proxy.device == "cpu":
         cores = available_cores()
-        cost += f", about {sum(map(seconds, sweep.runs)) / cores / 60:.2g} minutes on {cores} cores"
-    return (
-        f"{done} of {len(sweep.runs)} runs are on disk; {study.sweep.favorites} mixtures follow that the n-gram screen "
-        f"likes best.\n{cost}.\nThe target run is taken to have {shared.target_tokens:.3g} tokens, the middle of what "
-        "the budget allows; corpora repeat in the proxies as they would in that run."
+        cost += f", about {_duration(sum(map(seconds, sweep.runs)) / cores)} on {cores} cores"
+    told.append(f"{cost}.")
+    told.append(
+        f"The target run is taken to have {shared.target_tokens:.3g} tokens, the middle of what is allowed; corpora "
+        "repeat in the proxies as they would in that run."
     )
+    return "\n".join(told)
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.2g} {unit}"
+    return f"{seconds:.2g} seconds"
 
 
 @contextmanager
@@ -204,7 +216,8 @@ class _Watcher:
         if step == steps == 0:
             self._total += cost
             self._runs += 1
-        self._left[run.id] = cost * (1 - step / steps) if steps else cost
+        if self._left.get(run.id) != 0:  # progress may come in after the end
+            self._left[run.id] = cost * (1 - step / steps) if steps else cost
         done = sum(left == 0 for left in self._left.values())
         if self._task is None:  # nothing is shown where nothing is to do
             self._task = self._bar.add_task("", count="proxy runs", note="")

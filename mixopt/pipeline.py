@@ -7,11 +7,11 @@ emit/<stack>/ and report.html. A step whose result is there for the same input i
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from mixopt.corpora import Corpus, read_corpus, read_texts
 from mixopt.emit.write import write
 from mixopt.errors import StudyError
 from mixopt.execute.local import Watch
-from mixopt.files import write_json
+from mixopt.files import write_bytes, write_json
 from mixopt.fit import screen
 from mixopt.fit.select import Selection, select
 from mixopt.optimize.plan import Plan
@@ -35,11 +35,14 @@ from mixopt.report.outcome import Outcome
 from mixopt.runs import Runs
 from mixopt.study import Study
 from mixopt.study_sections import TextSource
-from mixopt.sweep.design import Frame, check_cost, design, favorites, frame
+from mixopt.sweep.design import check_cost, design, favorites
+from mixopt.sweep.frame import Frame, frame_of
 from mixopt.sweep.settings import Sweep
 from mixopt.sweep.simplex import fill
 
+T = TypeVar("T")
 _POOL = 4096
+_MARK = ".mixopt"  # in every folder that mixopt made, so that no other folder is written into
 EXECUTOR = "local"
 
 
@@ -52,12 +55,25 @@ class Workspace:
     folder: Path
 
     @classmethod
-    def open(cls, source: str | Path, folder: str | Path | None = None) -> "Workspace":
-        """Read and check the study; nothing is written yet."""
+    def open(cls, source: str | Path, folder: str | Path | None = None, executor: str = EXECUTOR) -> "Workspace":
+        """Read and check the study; nothing is written yet.
+
+        Results go to `folder`, by default outputs/<study name>, or outputs/<study name>-<executor> where runs are not
+        trained here.
+
+        Raises
+        ------
+        StudyError
+            The study is wrong, or the folder holds what mixopt did not write.
+        """
         source = Path(source)
         study = Study.read(source)
         check_cost(study)
-        return cls(study, source, Path(folder) if folder else Path("outputs") / study.name)
+        name = study.name if executor == EXECUTOR else f"{study.name}-{executor}"
+        folder = Path(folder) if folder else Path("outputs") / name
+        if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not (folder / _MARK).exists()):
+            raise StudyError(f"{folder} is there and was not made by mixopt; name an empty or new folder by --out.")
+        return cls(study, source, folder)
 
 
 def texts(work: Workspace) -> tuple[dict[str, Corpus], dict[str, tuple[str, ...]]]:
@@ -84,9 +100,9 @@ def tokenize(work: Workspace) -> TokenData:
     """The study's texts as tokens, in `data/`."""
     corpora, targets = texts(work)
     work.folder.mkdir(parents=True, exist_ok=True)
-    (work.folder / "study.yaml").write_bytes(work.source.read_bytes())
+    (work.folder / _MARK).touch()
     proxy = work.study.proxy
-    return prepare(
+    data = prepare(
         corpora,
         targets,
         work.folder / "data",
@@ -94,12 +110,14 @@ def tokenize(work: Workspace) -> TokenData:
         seed=work.study.seed,
         leakage_limit=proxy.leakage_limit,
     )
+    write_bytes(work.folder / "study.yaml", work.source.read_bytes())
+    return data
 
 
 def framed(work: Workspace, data: TokenData) -> Frame:
     """What the runs of the sweep share: tokens counted on disk, or declared where the disk holds a sample."""
     counted = {name: float(len(tokens)) for name, tokens in data.train.items()}
-    return frame(work.study, counted, data.digest[:12])
+    return frame_of(work.study, counted, data.digest[:12])
 
 
 def run_sweep(work: Workspace, data: TokenData, *, executor: str = EXECUTOR, watch: Watch | None = None) -> Runs:
@@ -121,8 +139,8 @@ def fit_laws(work: Workspace, runs: Runs) -> Selection:
     """The law that predicts held-out larger runs best, fitted to each target, in fit.json."""
     weights = {name: target.weight for name, target in work.study.targets.items()}
     path, key = work.folder / "fit.json", _key(runs.to_pandas().to_csv(), str(weights), str(work.study.seed))
-    if (found := _stored(path, key)) is not None:
-        return Selection.from_dict(found)
+    if (found := _stored(path, key, Selection.from_dict)) is not None:
+        return found
     selection = select(runs, weights, seed=work.study.seed)
     write_json(path, {"key": key, **selection.to_dict()})
     return selection
@@ -132,8 +150,8 @@ def decide(work: Workspace, selection: Selection, available: Mapping[str, float]
     """The best recipe under the study's budget by the fitted laws, in plan.json."""
     path = work.folder / "plan.json"
     key = _key(work.study.digest, json.dumps(selection.to_dict()), json.dumps(dict(available)))
-    if (found := _stored(path, key)) is not None:
-        return Plan.from_dict(found)
+    if (found := _stored(path, key, Plan.from_dict)) is not None:
+        return found
     problem = problem_of(work.study, selection, available)
     plan = round_plan(slsqp(problem, seed=work.study.seed), problem, work.study.sequence_length)
     write_json(path, {"key": key, **plan.to_dict()})
@@ -155,12 +173,38 @@ def problem_of(study: Study, selection: Selection, available: Mapping[str, float
     )
 
 
-def conclude(work: Workspace, data: TokenData, runs: Runs) -> Outcome:
+def conclude(work: Workspace, data: TokenData, runs: Runs, *, executor: str = EXECUTOR) -> Outcome:
     """From runs to the recipe, in recipe.yaml, and all that it rests on."""
     selection = fit_laws(work, runs)
+    if executor != EXECUTOR:
+        said = f"The runs come from the executor {executor}; no model was trained."
+        selection = replace(selection, warnings=(said, *selection.warnings))
     available = available_tokens(work.study, data)
     plan = decide(work, selection, available)
     recipe = write_recipe(work, data, selection, plan, len(runs))
+    return Outcome(work.study, runs, selection, plan, recipe, available)
+
+
+def stored_outcome(work: Workspace) -> Outcome:
+    """The outcome that `conclude` left in the study's folder.
+
+    Raises
+    ------
+    StudyError
+        There is none, or it is that of another study than this one as it stands.
+    """
+    try:
+        recipe = Recipe.read(work.folder / "recipe.yaml")
+        runs = Runs.read(work.folder / "runs.parquet")
+        plan = Plan.from_dict(_content(work.folder / "plan.json"))
+        selection = Selection.from_dict(_content(work.folder / "fit.json"))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StudyError(
+            f"{work.folder} holds no finished recipe ({error}); run: mixopt recipe {work.source}"
+        ) from None
+    if recipe.provenance.study_sha256 != work.study.digest:
+        raise StudyError(f"{work.source} has changed since its recipe was made; run: mixopt recipe {work.source}")
+    available = {name: use.available_tokens for name, use in recipe.corpora.items()}
     return Outcome(work.study, runs, selection, plan, recipe, available)
 
 
@@ -203,6 +247,8 @@ def _executor(work: Workspace, name: str, watch: Watch | None) -> Callable[[Swee
 
 
 def _favorites(work: Workspace, shared: Frame, screens: Runs) -> Array:
+    if len(screens) < len(shared.corpora) + 2:  # one corpus, or all shares fixed: nothing to choose from
+        return np.empty((0, len(shared.corpora)))
     weights = {name: target.weight for name, target in work.study.targets.items()}
     pool = fill(_POOL, *shared.bounds, center=shared.natural, seed=work.study.seed + 1)
     seen = np.minimum(pool * screens["tokens"][0], screens["unique_tokens"][0])
@@ -218,12 +264,17 @@ def _key(*parts: str) -> str:
     return hashlib.sha256("\n".join((version("mixopt"), *parts)).encode()).hexdigest()
 
 
-def _stored(path: Path, key: str) -> dict[str, Any] | None:
+def _stored(path: Path, key: str, read: Callable[[dict[str, Any]], T]) -> T | None:
     """What a step left here for the same input; None where it has to be done (again)."""
     if not path.exists():
         return None
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        raise StudyError(f"{path} is not JSON; delete it and it is made again.") from None
-    return {name: value for name, value in content.items() if name != "key"} if content.get("key") == key else None
+        same = json.loads(path.read_text(encoding="utf-8"))["key"] == key
+        return read(_content(path)) if same else None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StudyError(f"{path} cannot be read ({error}); delete it and it is made again.") from None
+
+
+def _content(path: Path) -> dict[str, Any]:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return {name: value for name, value in content.items() if name != "key"}

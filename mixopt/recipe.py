@@ -57,13 +57,14 @@ class Provenance(Record):
 
 
 class Transfer(Record):
-    """Where the peak learning rate comes from: `base_lr`, found at `base_width`, times `factor`.
+    """Where the peak learning rate comes from: `base_lr`, of `base_width` and `base_depth`, times `factor`.
 
     The factor is that of the hidden matrices; under muP embeddings take `base_lr` at every width.
     """
 
     base_lr: Positive
     base_width: Annotated[int, Field(ge=1)]
+    base_depth: Annotated[int, Field(ge=1)]
     factor: Positive
 
 
@@ -78,10 +79,10 @@ class Model(Record):
 
 
 class Optimizer(Record):
-    """AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) as the proxies used it.
+    """AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) with the settings of the proxies.
 
-    `weight_decay`, times the learning rate, shrinks every matrix but the embedding; gradients are clipped to
-    `clip_norm`, that of all of them together.
+    `weight_decay`, times the learning rate, shrinks every matrix but the embedding, per step; proxies multiply it by
+    the rate of the base width at every size. Gradients are clipped to `clip_norm`, that of all of them together.
     """
 
     name: Literal["adamw"] = "adamw"
@@ -142,7 +143,7 @@ class Recipe(Record):
     """What to train on, for how long, at which batch size and learning rate, and what to expect of it.
 
     `learning_rate` and `batch` [tokens per step] are schedules over tokens. A trainer with one learning rate runs at
-    `learning_rate`: it is that of the hidden matrices at the model's width. The order of the corpora, and of the keys,
+    `learning_rate`: it is that of the hidden matrices at the model's width and depth. The order of the corpora, and of the keys,
     is that of the file.
 
     Raises

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SUM_TOLERANCE = 1e-6
+_KINDS = {"status": ("finished", "diverged"), "proxy": ("transformer", "ngram")}
 _REQUIRED = ("run", "status", "mixture", "tokens", "loss")
 
 
@@ -212,8 +213,9 @@ def _validate(runs: Runs) -> None:
     ids, counts = np.unique(columns["run"], return_counts=True)
     if (counts > 1).any():
         raise RunsError(f"{source} has run {str(ids[counts > 1][0])!r} {counts.max()} times; each run has one row.")
-    if len(strange := sorted(set(columns["status"]) - {"finished", "diverged"})):
-        raise RunsError(f"{source} has the status {str(strange[0])!r}; it is finished or diverged.")
+    for name, kinds in _KINDS.items():
+        if strange := sorted(set(columns.get(name, kinds)) - set(kinds)):
+            raise RunsError(f"{source} has the {name} {str(strange[0])!r}; it is {' or '.join(kinds)}.")
     for name, values in columns.items():
         _check_range(runs, name, values)
     total = columns["mixture"].sum(-1)

@@ -153,7 +153,7 @@ def test_a_dry_run_trains_nothing_and_tells_the_cost(tmp_path: Path):
         "screen",
         "FLOPs",
         "of the budget",
-        "minutes",
+        "seconds on",
         "n-gram screen likes best",
         "as they would in that run",
     ):

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
-from mixopt.errors import StudyError
+from mixopt.errors import InfeasibleError, StudyError
 from mixopt.study import Study
-from mixopt.sweep.design import Frame, allot, cautions, check_cost, design, favorites, frame, levels, target_tokens
+from mixopt.sweep.design import allot, cautions, check_cost, design, favorites, levels
+from mixopt.sweep.frame import Frame, frame_of, most_tokens, target_tokens
 
 QUICKSTART = Path(__file__).parents[1] / "recipes" / "quickstart.yaml"
 
@@ -19,7 +21,7 @@ def study() -> Study:
 
 @pytest.fixture(scope="module")
 def framed(study: Study) -> Frame:
-    return frame(study, {name: 1e5 * (place + 1.5) for place, name in enumerate(study.corpora)}, "digest")
+    return frame_of(study, {name: 1e5 * (place + 1.5) for place, name in enumerate(study.corpora)}, "digest")
 
 
 def test_natural_uniform_and_every_vertex_are_in_the_screen_and_at_the_first_level(framed: Frame):
@@ -67,7 +69,7 @@ def test_a_proxy_repeats_every_corpus_as_often_as_the_target_run(framed: Frame):
 def test_without_epoch_matching_nothing_is_subsampled(study: Study):
     plain = study.model_copy(update={"sweep": study.sweep.model_copy(update={"epoch_matched": False})})
     counted = {name: 1e6 for name in study.corpora}
-    for run in design(frame(plain, counted)).runs:
+    for run in design(frame_of(plain, counted)).runs:
         assert set(run.unique_tokens.values()) == {10**6 // 128 * 128}
         assert not run.epoch_matched
 
@@ -75,7 +77,7 @@ def test_without_epoch_matching_nothing_is_subsampled(study: Study):
 def test_a_sample_of_a_declared_corpus_is_never_asked_for_more_than_it_holds(study: Study):
     source = study.corpora["german"].model_copy(update={"available_tokens": 1e12})
     declared = study.model_copy(update={"corpora": {**study.corpora, "german": source}})
-    found = frame(declared, {name: 2e5 for name in study.corpora})
+    found = frame_of(declared, {name: 2e5 for name in study.corpora})
     assert found.available[list(study.corpora).index("german")] == 1e12
     runs = [run for run in design(found).runs if run.proxy == "transformer"]
     assert max(run.unique_tokens["german"] for run in runs) <= 2e5
@@ -110,8 +112,56 @@ def test_favorites_are_run_where_the_decision_is_made(framed: Frame):
 
 
 def test_the_target_run_is_in_the_middle_of_what_the_budget_allows(study: Study):
-    tokens, flops, size = target_tokens(study), study.budget.flops, study.choose.model_size
-    assert flops / 6 / size[1] < tokens < flops / 6 / size[0]
+    tokens, flops, size = target_tokens(study, np.full(8, 1e12)), study.budget.flops, study.choose.model_size
+    assert tokens == pytest.approx(np.sqrt(flops / 6 / size[1] * flops / 6 / size[0]), rel=0.05)
+
+
+def test_the_target_run_is_no_longer_than_the_caps_allow(study: Study):
+    scarce = np.full(8, 5e4)
+    assert target_tokens(study, scarce) <= 4 * scarce.sum()
+    shares = cap_shares(study, scarce)
+    assert shares.sum() >= 1
+
+
+def cap_shares(study: Study, available: np.ndarray) -> np.ndarray:
+    return np.minimum(1, 4 * available / target_tokens(study, available))
+
+
+def test_a_budget_may_be_left_unspent(study: Study):
+    fixed = study.choose.model_copy(update={"model_size": (1e5, 1e5), "tokens": (4e5, 4e5)})
+    assert target_tokens(study.model_copy(update={"choose": fixed}), np.full(8, 1e6)) == 4e5
+
+
+@pytest.mark.parametrize("m", [1, 2, 5, 12])
+def test_the_longest_run_is_what_a_linear_program_finds(rng: np.random.Generator, m: int):
+    """Maximize D over tokens of each corpus t_i <= c_i and t_i <= u_i D."""
+    for _ in range(10):
+        capped, upper = rng.random(m) * 1e9, np.minimum(1, rng.random(m) * 2)
+        upper[0] = max(upper[0], 1 - upper[1:].sum())
+        most = linprog(
+            -np.ones(m),
+            A_ub=np.eye(m) - upper[:, None],  # t_i - u_i sum(t) <= 0
+            b_ub=np.zeros(m),
+            bounds=[(0, limit) for limit in capped],
+        )
+        assert most_tokens(capped, upper) == pytest.approx(-most.fun, rel=1e-6)
+
+
+def test_caps_that_leave_too_little_are_infeasible_with_a_remedy_that_works(study: Study):
+    little = np.full(8, 1e4)
+    with pytest.raises(
+        InfeasibleError, match=r"leave 3\.2e\+05 tokens of all corpora; .*Raise max_epochs by a factor of 1\.25"
+    ):
+        target_tokens(study, little)
+    raised = study.model_copy(update={"max_epochs": {"default": 4 * 1.25}})
+    assert target_tokens(raised, little) == pytest.approx(4e5)
+
+
+def test_a_corpus_too_short_for_a_proxy_is_named(study: Study):
+    with pytest.raises(
+        StudyError, match="corpus german has 500 tokens to train on; four sequences of 128 are the least"
+    ):
+        frame_of(study, {name: 500 if name == "german" else 1e6 for name in study.corpora})
 
 
 def test_a_sweep_that_costs_more_than_its_share_says_what_it_costs(study: Study):
@@ -119,11 +169,3 @@ def test_a_sweep_that_costs_more_than_its_share_says_what_it_costs(study: Study)
     cheap = study.model_copy(update={"sweep": study.sweep.model_copy(update={"share_of_budget": 0.1})})
     with pytest.raises(StudyError, match=r"of the budget; sweep\.share_of_budget allows 0\.1\. Raise it, shorten"):
         check_cost(cheap)
-
-
-def test_a_budget_that_fits_no_run_is_refused(study: Study):
-    narrow = study.model_copy(update={"choose": study.choose.model_copy(update={"tokens": (1e9, 2e9)})})
-    with pytest.raises(
-        StudyError, match=r"need 3\.83e\+05 to 3\.19e\+06 tokens; choose\.tokens allows 1e\+09 to 2e\+09"
-    ):
-        target_tokens(narrow)

@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from mixopt.cli import app
 from mixopt.execute import simulate
 from mixopt.study import Study
+from mixopt.sweep.design import check_cost, design
+from mixopt.sweep.frame import frame_of
 from mixopt.sweep.settings import RunSettings, Sweep
 from mixopt.sweep.simplex import fill
 
@@ -35,7 +36,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng) -> Path:
             {"web": float(mixture[0]), "code": float(mixture[1])},
             {"web": int(tokens), "code": int(tokens) // 8},
             seed=i % 2,
-            model_size=int(tokens) // 4,
+            model_size=[25_000, 50_000, 100_000][i % 3],
             batch_tokens=[1024, 4096][i % 2],
             peak_lr=[5e-3, 1e-2, 2e-2][i % 3],
         )
@@ -55,12 +56,12 @@ def test_the_python_examples_run_as_written(table: Path, capsys: pytest.CaptureF
     assert "Chosen(mixture=" in printed
 
 
-def test_the_study_of_the_readme_has_only_known_keys():
-    shown = yaml.safe_load(blocks("yaml")[0])
-    properties = Study.json_schema()["properties"]
-    assert set(shown) <= set(properties)
-    choose = Study.json_schema()["$defs"]["Choose"]["properties"]
-    assert set(shown["choose"]) <= set(choose)
+def test_the_study_of_the_readme_is_a_study_whose_sweep_can_be_done(tmp_path: Path):
+    (tmp_path / "study.yaml").write_text(blocks("yaml")[0])
+    study = Study.read(tmp_path / "study.yaml", check_files=False)
+    check_cost(study)
+    for run in design(frame_of(study, {name: 1e8 for name in study.corpora})).runs:
+        assert run.batch_tokens is None or run.batch_tokens % study.sequence_length == 0
 
 
 def test_the_error_of_the_readme_is_the_one_that_is_printed(tmp_path: Path):
@@ -77,9 +78,11 @@ def test_links_lead_to_files(link: str):
     assert (ROOT / link).exists()
 
 
-def test_files_and_verbs_named_in_the_readme_exist():
-    for verb in re.findall(r"mixopt ([a-z]+) ", " ".join(blocks("")) + README):
-        if verb in ("recipe", "sweep", "init", "schema", "emit", "report"):
-            assert CliRunner().invoke(app, [verb, "--help"]).exit_code == 0
-    for name in re.findall(r"`(\w+\.py)` \(", README):
-        assert (ROOT / "benchmarks" / name).exists()
+def test_verbs_and_benchmarks_named_in_the_readme_exist():
+    verbs = set(re.findall(r"^mixopt ([a-z]+)", "".join(blocks("")), flags=re.MULTILINE))
+    assert {"init", "sweep", "recipe"} <= verbs
+    for verb in verbs:
+        assert CliRunner().invoke(app, [verb, "--help"]).exit_code == 0
+    benchmarks = re.findall(r"`(\w+\.py)` \(", README)
+    assert benchmarks
+    assert all((ROOT / "benchmarks" / name).exists() for name in benchmarks)

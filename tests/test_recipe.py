@@ -18,7 +18,7 @@ from mixopt.schedules.wsd import wsd
 from mixopt.study import Study
 from tests.recipes import recipe
 
-TRANSFER = {"base_lr": 0.0096, "base_width": 64, "factor": 0.03125}
+TRANSFER = {"base_lr": 0.0096, "base_width": 64, "base_depth": 2, "factor": 0.03125}
 TEXT = recipe(model={"model_size": 10**9, "width": 2048, "depth": 20, "transfer": TRANSFER}).to_yaml()
 
 
@@ -212,6 +212,7 @@ def test_a_large_model_runs_far_below_the_rate_of_the_proxies_and_says_so(model_
     assert made.model.transfer.base_lr == 0.016
     text = emit(made)["train.yaml"]
     assert f"width {made.model.width} and depth {made.model.depth}: {made.model.transfer.factor:.4g} times the" in text
+    assert f"for which it would be {0.1 * 0.016 / made.learning_rate.peak:.3g}." in text
     assert "Under muP embeddings take 0.016. Where the trainer is not muP-parametrized, confirm" in text
 
 

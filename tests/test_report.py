@@ -31,7 +31,8 @@ from mixopt.runs import Runs
 from mixopt.schedules.constant import constant
 from mixopt.schedules.wsd import wsd
 from mixopt.study import Study
-from mixopt.sweep.design import design, frame
+from mixopt.sweep.design import design
+from mixopt.sweep.frame import frame_of
 
 HOSTILE = "<img src=x onerror=alert(1)> & $\\frac$"
 COUNTED = {"code": 4e5, HOSTILE: 3e5, "junk": 6e5}
@@ -113,7 +114,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     study = Study.model_validate(STUDY, context={"check_files": False})
     renamed = {HOSTILE if name == "prose" else name: source for name, source in study.corpora.items()}
     study = study.model_copy(update={"corpora": renamed})
-    runs = simulate.execute(design(frame(study, COUNTED)), tmp_path_factory.mktemp("sweep"))
+    runs = simulate.execute(design(frame_of(study, COUNTED)), tmp_path_factory.mktemp("sweep"))
     weights = {name: target.weight for name, target in study.targets.items()}
     selection = select(runs, weights, replicates=20)
     plan = plan_of(study, selection)

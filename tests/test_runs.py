@@ -79,6 +79,7 @@ def test_diverged_runs_are_kept_and_can_be_left_out():
         ({"learning_rate": 1.0}, "run b has the unknown column 'learning_rate'; columns are run, proxy, status"),
         ({"run": "a"}, "has run 'a' 2 times; each run has one row"),
         ({"status": "done"}, "has the status 'done'; it is finished or diverged"),
+        ({"proxy": ""}, "has the proxy ''; it is transformer or ngram"),
     ],
 )
 def test_bad_rows_are_refused_with_their_place(changes, sentence):

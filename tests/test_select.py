@@ -13,7 +13,8 @@ from mixopt.fit.cautions import cautions
 from mixopt.fit.select import Selection, select
 from mixopt.runs import Runs
 from mixopt.study import Study
-from mixopt.sweep.design import Frame, design, frame
+from mixopt.sweep.design import design
+from mixopt.sweep.frame import Frame, frame_of
 from mixopt.sweep.settings import RunSettings
 
 QUICKSTART = Path(__file__).parents[1] / "recipes" / "quickstart.yaml"
@@ -32,7 +33,7 @@ def framed() -> Frame:
             "sweep": sweep,
         }
     )
-    return frame(small, dict(zip(CORPORA, (2e5, 6e5, 5e5), strict=True)))
+    return frame_of(small, dict(zip(CORPORA, (2e5, 6e5, 5e5), strict=True)))
 
 
 @pytest.fixture(scope="module")

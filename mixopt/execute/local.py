@@ -19,7 +19,7 @@ from mixopt.runs import Runs
 from mixopt.sweep.settings import RunSettings, Sweep
 
 Watch = Callable[[RunSettings, int, int, float], None]
-"""Called with a run, its step, its steps and its training loss: 0 of 0 when it is queued, all of them when it ends."""
+"""Called with a run, its step, its steps and its training loss: 0 of 0 when it is queued, 1 of 1 when it has ended."""
 
 # Several linear-algebra threads a run would fight for the cores that the other runs use.
 _ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
@@ -47,8 +47,19 @@ def execute(
     """
     _, todo = split(sweep, folder)
     if todo:
+        _check_device(device)
         _train_all(sorted(todo, key=_cost, reverse=True), folder, workers or default_workers(device), device, watch)
     return collect(sweep, folder)
+
+
+def _check_device(device: str) -> None:
+    if device == "cpu":
+        return
+    import torch
+
+    there = torch.backends.mps.is_available() if device == "mps" else torch.cuda.is_available()
+    if not there:
+        raise RunsError(f"proxy.device is {device}, which PyTorch does not find on this machine. Give cpu.")
 
 
 def default_workers(device: str) -> int:
@@ -79,8 +90,10 @@ def _train_all(todo: list[RunSettings], folder: Path, workers: int, device: str,
             ended, _ = wait(pending, timeout=0.1)
             _report(events, by_id, watch)
             for future in ended:
-                _check(future, pending.pop(future))
-        _report(events, by_id, watch)
+                run = pending.pop(future)
+                _check(future, run)
+                if watch is not None:
+                    watch(run, 1, 1, float("nan"))
 
 
 @contextmanager
@@ -141,7 +154,6 @@ def _train(run: RunSettings, folder: Path, device: str) -> None:
         run, load_data(folder / "data"), sequence_length=run.sequence_length, device=device, progress=progress
     )
     save(folder, run, result.to_dict())
-    _events.put((run.id, result.steps, result.steps, float("nan")))
 
 
 def _report(events: Any, by_id: dict[str, RunSettings], watch: Watch | None) -> None:
@@ -157,6 +169,8 @@ def _report(events: Any, by_id: dict[str, RunSettings], watch: Watch | None) -> 
 def _check(future: Future[None], run: RunSettings) -> None:
     try:
         future.result()
+    except ValueError as error:
+        raise RunsError(f"{run.id}: {error}") from error
     except BrokenProcessPool:
         raise RunsError(
             f"a worker died while {run.id} was in hand (out of memory, or killed); finished runs are kept. "

@@ -10,6 +10,19 @@ from mixopt.files import write_json
 from mixopt.runs import Runs
 from mixopt.sweep.settings import RunSettings, Sweep
 
+_ASKED = (
+    "proxy",
+    "schedule",
+    "tokens",
+    "mixture",
+    "unique_tokens",
+    "batch_tokens",
+    "peak_lr",
+    "seed",
+    "epoch_matched",
+)
+_MEASURED = ("status", "loss", "bits_per_byte", "epochs", "steps", "flops", "seconds", "model_size")
+
 
 def path_of(folder: Path, run: RunSettings) -> Path:
     """Where the result of `run` is, once it is finished."""
@@ -47,21 +60,9 @@ def _record(folder: Path, run: RunSettings) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         settings, result = RunSettings.from_dict(content["settings"]), content["result"]
+        measured = {name: result[name] for name in _MEASURED}
     except (ValueError, TypeError, KeyError) as error:
         raise RunsError(f"{path} is not the result of a run ({error}); delete it and the run is done again.") from None
     if settings.id != run.id:
         raise RunsError(f"{path} holds run {settings.id}; delete it and the run is done again.")
-    return {
-        "run": run.id,
-        "proxy": run.proxy,
-        "schedule": run.schedule,
-        "tokens": run.tokens,
-        "mixture": run.mixture,
-        "unique_tokens": run.unique_tokens,
-        "batch_tokens": run.batch_tokens,
-        "peak_lr": run.peak_lr,
-        "seed": run.seed,
-        "epoch_matched": run.epoch_matched,
-        **{key: result[key] for key in ("status", "loss", "bits_per_byte", "epochs", "steps", "flops", "seconds")},
-        "model_size": result["model_size"],
-    }
+    return {"run": run.id, **{name: getattr(run, name) for name in _ASKED}, **measured}

@@ -203,5 +203,11 @@ def _digest(texts: Mapping[str, Texts], vocabulary: int, seed: int) -> str:
 
 
 def _digest_of(folder: Path) -> str | None:
-    path = folder / "data.json"
-    return json.loads(path.read_text())["digest"] if path.exists() else None
+    """What the folder's tokens were made of; None where anything is missing or damaged, so that they are made anew."""
+    try:
+        data = load(folder)
+        entries = json.loads((folder / "data.json").read_text())
+        counts = [len(tokens) == entries["train"][name]["tokens"] for name, tokens in data.train.items()]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return data.digest if all(counts) and data.tokenizer_path.is_file() else None

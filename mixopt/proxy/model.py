@@ -3,8 +3,8 @@
 One `peak_lr` serves every size. Width scales by muP (Yang et al. 2022, *Tensor Programs V*, arXiv:2203.03466): hidden
 matrices start with variance 1 / fan_in and learn at BASE_WIDTH / width of the learning rate, the embedding learns at
 all of it, and the logits shrink by BASE_WIDTH / width. QK-norm makes attention independent of the width. Depth scales
-by residual branches of 1 / sqrt(2 depth) (Bordelon et al. 2023, arXiv:2309.16620). Norms have no gains and layers no
-biases: every parameter is in a matrix.
+by depth-muP (Yang et al. 2023, arXiv:2310.02244): residual branches of 1 / sqrt(2 depth), and hidden matrices that
+learn at sqrt(BASE_DEPTH / depth) of that. Norms have no gains and layers no biases: every parameter is in a matrix.
 """
 
 import math
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from mixopt.proxy.shape import BASE_WIDTH, Shape
+from mixopt.proxy.shape import BASE_WIDTH, Shape, lr_factor
 
 EMBEDDING_STD = 0.05
 """Standard deviation of the embedding at the start; the learning rate moves it by that much in about 1/lr steps."""
@@ -55,13 +55,13 @@ class Network:
 def build(shape: Shape, vocabulary: int, *, seed: int, device: str = "cpu") -> Network:
     """A fresh network: hidden matrices N(0, 1/fan_in), embedding N(0, EMBEDDING_STD^2).
 
-    Learning-rate factors: embedding 1, a hidden matrix BASE_WIDTH / width (its fan-in grows with the width).
+    Learning-rate factors: embedding 1, a hidden matrix `lr_factor(shape)`.
     """
     random = torch.Generator().manual_seed(seed)
     w, h = shape.width, shape.hidden
     sizes = [(3 * w, w), (w, w), (2 * h, w), (w, h)] * shape.depth
     embedding = _group([(vocabulary, w)], [EMBEDDING_STD], 1.0, False, random, device)
-    hidden = _group(sizes, [fan_in**-0.5 for _, fan_in in sizes], BASE_WIDTH / w, True, random, device)
+    hidden = _group(sizes, [fan_in**-0.5 for _, fan_in in sizes], lr_factor(shape), True, random, device)
     layers = tuple((m[0], m[1], m[2], m[3]) for m in (hidden.matrices[i : i + 4] for i in range(0, len(sizes), 4)))
     return Network(shape, (embedding, hidden), embedding.matrices[0], layers)
 

@@ -1,8 +1,9 @@
 """The transformer proxy: trains a small decoder-only language model on a mixture and measures it on every target.
 
 The network is that of `mixopt.proxy.model`; AdamW with betas 0.9 and 0.95, weight decay 0.1 on all but the embedding,
-gradients clipped to norm 1. The learning rate of a step is the schedule's at the middle of its tokens, so the first
-step of a warm-up is not idle. A CPU runs it in fp32 on one thread, because several runs side by side use the cores
+gradients clipped to norm 1. The decay follows the schedule and not the learning-rate factor of a matrix, so a wide or
+deep model forgets as fast as any other (Wang & Aitchison 2024, arXiv:2405.13698). The learning rate of a step is the
+schedule's at the middle of its tokens, so the first step of a warm-up is not idle. A CPU runs it in fp32 on one thread, because several runs side by side use the cores
 better than several threads; a GPU in bf16 autocast. The same settings on the same CPU give the same losses to the
 last bit.
 """
@@ -23,7 +24,7 @@ from mixopt.columns import Array
 from mixopt.proxy.data import TokenData
 from mixopt.proxy.face import Progress, Result
 from mixopt.proxy.model import Network, build, losses
-from mixopt.proxy.shape import shape
+from mixopt.proxy.shape import LARGEST_SIZE, SMALLEST_SIZE, shape
 from mixopt.sampling.stream import Stream, draw
 from mixopt.sweep.settings import RunSettings
 
@@ -37,10 +38,14 @@ TARGET_TOKENS = 16_384
 HELD_OUT_TOKENS = 40_960
 """Held-out tokens of all targets together, at most; they take less than a tenth of a run of 150k tokens."""
 
+HELD_OUT_WINDOWS = 32
+"""Sequences for which TARGET_TOKENS has room: where they are longer than 512 tokens, both limits grow with them."""
+
 DIVERGED_BY = 1.0
 """Nats per token above the first step's loss, once warm, at which a run is given up."""
 
 _READ_TOKENS = 1 << 16
+_MICRO_TOKENS = 1 << 16  # a batch of more goes through the network in parts, so that memory does not limit the batch
 _SCORE_TOKENS = 1 << 12
 
 
@@ -54,8 +59,8 @@ def train(
 ) -> Result:
     """Train one transformer on a mixture and measure its loss on every target.
 
-    `peak_lr` is the learning rate of the embedding, and of the hidden matrices at width 64; a hidden matrix at width w
-    takes 64 / w of it, so that one `peak_lr` serves all sizes. The run has round(tokens / sequence_length) sequences;
+    `peak_lr` is the learning rate of the embedding, and of the hidden matrices at width 64 and depth 2; those of another
+    shape take `lr_factor(shape)` of it, so that one `peak_lr` serves all sizes. The run has round(tokens / sequence_length) sequences;
     the last step takes what is left. It is given up, as "diverged", when the training loss is no number or, after
     the warm-up, exceeds that of the first step by 1 nat; the losses are then those of the model as it is, `inf` where
     they are no number, and `steps`, `flops`, `epochs` and `realized` tell how far it came.
@@ -77,7 +82,7 @@ def train(
     held_out = {target: _held_out(target, data, sequence_length) for target in data.valid}
     count = max(1, round(settings.tokens / sequence_length))
     stream = draw(data.train, settings.mixture, settings.unique_tokens, count, sequence_length, settings.seed)
-    with _one_thread(), torch.autocast(device, torch.bfloat16, enabled=device != "cpu"):
+    with _one_thread(), _precision(device):
         began = _clock(device)
         network = build(shape(size), data.vocabulary, seed=settings.seed, device=device)
         edges = np.minimum(
@@ -108,6 +113,11 @@ def _checked(settings: RunSettings, sequence_length: int) -> tuple[int, int, flo
     if size is None or batch_tokens is None or peak_lr is None:
         missing = [name for name in ("model_size", "batch_tokens", "peak_lr") if getattr(settings, name) is None]
         raise ValueError(f"run {settings.id}: {' and '.join(missing)} missing; a transformer needs them. Set them.")
+    if not SMALLEST_SIZE <= size <= LARGEST_SIZE:
+        raise ValueError(
+            f"run {settings.id}: model_size {size:g}; a transformer here has 2e4 to 5e8 non-embedding parameters. "
+            "Choose a number between."
+        )
     if batch_tokens < 1 or batch_tokens % sequence_length:
         near = max(1, round(batch_tokens / sequence_length)) * sequence_length
         raise ValueError(
@@ -122,8 +132,10 @@ def _checked(settings: RunSettings, sequence_length: int) -> tuple[int, int, flo
 def _held_out(target: str, data: TokenData, length: int) -> Array:
     """Windows [s, length + 1] of a target that every run is measured on."""
     tokens = data.valid[target]
-    wanted = min(TARGET_TOKENS, HELD_OUT_TOKENS // len(data.valid))
-    windows = min((len(tokens) - 1) // length, max(1, wanted // length))
+    wanted = min(TARGET_TOKENS, HELD_OUT_TOKENS // len(data.valid)) * max(
+        1.0, HELD_OUT_WINDOWS * length / TARGET_TOKENS
+    )
+    windows = min((len(tokens) - 1) // length, max(1, int(wanted // length)))
     if windows < 1:
         raise ValueError(
             f"target {target!r} has {len(tokens)} held-out tokens; a sequence takes {length + 1}. "
@@ -146,14 +158,12 @@ def _fit(
             # Batches are gathered many at a time; one by one, the gathering would cost as much as a small step.
             begin, read = first, min(len(stream), last + _READ_TOKENS // stream.sequence_length)
             ahead = _tensor(stream.tokens(begin, read), device)
-        loss = losses(network, ahead[first - begin : last - begin])
-        value = loss.item()
+        for gradient in gradients:
+            gradient.zero_()
+        value = _backward(network, ahead[first - begin : last - begin])
         initial = min(initial, value) if step == 0 else initial
         if not math.isfinite(value) or (step > warm and value > initial + DIVERGED_BY):
             return step
-        for gradient in gradients:
-            gradient.zero_()
-        loss.backward()
         _clip(gradients)
         for group, options in zip(network.groups, optimizer.param_groups, strict=True):
             options["lr"] = rates[step] * group.lr_factor
@@ -163,9 +173,21 @@ def _fit(
     return len(rates)
 
 
+def _backward(network: Network, batch: Tensor) -> float:
+    """Mean loss of a batch, whose gradient is added to the network's, a micro-batch at a time."""
+    value = torch.zeros((), device=batch.device)
+    for part in batch.split(max(1, _MICRO_TOKENS // (batch.shape[1] - 1))):
+        loss = losses(network, part) * (len(part) / len(batch))
+        loss.backward()
+        value += loss.detach()
+    return value.item()
+
+
 def _optimizer(network: Network) -> torch.optim.Optimizer:
+    # AdamW multiplies the decay by the learning rate of the group: divided by the factor, the schedule's is left.
     groups: list[dict[str, Any]] = [
-        {"params": [group.flat], "weight_decay": WEIGHT_DECAY if group.decays else 0.0} for group in network.groups
+        {"params": [group.flat], "weight_decay": WEIGHT_DECAY / group.lr_factor if group.decays else 0.0}
+        for group in network.groups
     ]
     return torch.optim.AdamW(groups, lr=1.0, betas=BETAS, fused=True)
 
@@ -192,6 +214,11 @@ def _tensor(tokens: Array, device: str) -> Tensor:
 def _clock(device: str) -> float:
     # CPU seconds of this thread alone, so that a busy machine does not make a run look dear.
     return time.thread_time() if device == "cpu" else time.perf_counter()
+
+
+def _precision(device: str) -> torch.autocast:
+    # Without the cache of autocast, which would keep the bf16 copies of the matrices from the first step to the last.
+    return torch.autocast(device, torch.bfloat16, enabled=device != "cpu", cache_enabled=False)
 
 
 @contextmanager
