@@ -211,3 +211,16 @@ def test_a_table_that_lacks_columns_is_refused_with_all_their_names(runs: Runs):
 def test_an_unmeasured_target_is_refused(runs: Runs):
     with pytest.raises(FitError, match="no run measured target 'exam'; measured: python_code"):
         select(runs, {"exam": 1.0})
+
+
+@pytest.mark.parametrize("weights", [{}, {"python_code": 0.0}, {"python_code": -1.0}])
+def test_weights_that_weigh_nothing_are_refused(runs: Runs, weights: dict[str, float]):
+    with pytest.raises(FitError, match="target weights are .*; give a positive weight for one target at least"):
+        select(runs, weights)
+
+
+def test_a_screen_of_next_to_nothing_is_left_out(runs: Runs):
+    few = runs.where((runs["proxy"] == "transformer") | (np.cumsum(runs["proxy"] == "ngram") <= 2))
+    found = select(few, WEIGHTS, replicates=5)
+    assert found.agreement == {}
+    assert "token_exchange_rates" not in [candidate.name for candidate in found.candidates]

@@ -112,6 +112,8 @@ def select(runs: Runs, weights: Mapping[str, float], *, seed: int = 0, replicate
     """
     _check(runs, weights)
     full, screens = runs.of("transformer").finished(), runs.of("ngram").finished()
+    if len(screens) < len(runs.corpora) + 2:  # one corpus, or all shares fixed: a screen of next to nothing
+        screens = screens.where(np.zeros(len(screens), bool))
     noise = seed_noise(full)
     mask = largest(full.columns, _HELD_OUT)
     laws = _laws(full.where(~mask), weights, screens, seed)
@@ -138,6 +140,8 @@ def select(runs: Runs, weights: Mapping[str, float], *, seed: int = 0, replicate
 
 def _check(runs: Runs, weights: Mapping[str, float]) -> None:
     """Refuses a table that the laws cannot be fitted to, before any of them is."""
+    if not weights or not min(weights.values()) > 0:
+        raise FitError(f"target weights are {dict(weights)}; give a positive weight for one target at least, by name.")
     if unmeasured := [target for target in weights if target not in runs.targets]:
         raise FitError(f"no run measured target {unmeasured[0]!r}; measured: {', '.join(runs.targets)}.")
     laws = candidates(runs.corpora, tokens_unit=1.0, size_unit=1.0, batch_unit=1.0).values()

@@ -3,6 +3,7 @@
 import numpy as np
 
 from mixopt.columns import Array
+from mixopt.fit.ranks import spearman
 from mixopt.report.figures.canvas import COLORS, FAINT, Drawing, label, target_panels
 from mixopt.report.outcome import Outcome
 
@@ -44,8 +45,8 @@ def residuals(seen: Array, said: Array) -> list[str]:
     ['error 1.00 %', 'bias +1.00 %', 'rank 1.00']
     """
     error = np.log(said / seen)
-    first, second = (np.argsort(np.argsort(values)) for values in (seen, said))
-    rank = f"{np.corrcoef(first, second)[0, 1]:.2f}" if len(seen) > 1 else "not known"
+    correlation = spearman(seen, said) if len(seen) > 1 else float("nan")
+    rank = f"{correlation:.2f}" if np.isfinite(correlation) else "not known"
     size, bias = 100 * np.sqrt(np.mean(error**2)), 100 * np.mean(error)
     digits = 2 if size >= 0.1 else 4
     return [f"error {size:.{digits}f} %", f"bias {bias:+.{digits}f} %", f"rank {rank}"]
