@@ -79,8 +79,8 @@ def _model(model_size: int, base_lr: float) -> tuple[Model, Transfer]:
         f"The learning rate is that of hidden matrices at width {like.width} and depth {like.depth}: "
         f"{transfer.factor:.4g} times the {base_lr:.4g} that the proxies, by muP, call for at width {BASE_WIDTH} and "
         f"depth {BASE_DEPTH}. Under muP embeddings take {base_lr:.4g}. Where the trainer is not muP-parametrized, "
-        f"confirm the rate with a short sweep around it. Weight decay {usual:g} is per unit of the rate it runs at; the "
-        f"proxies decay per unit of {base_lr:.4g}, for which it would be {usual / transfer.factor:.3g}."
+        f"confirm the rate with a short sweep around it. Weight decay {usual:g} multiplies the rate of the trainer; "
+        f"in the proxies it multiplies {base_lr:.4g}, as {usual / transfer.factor:.3g} would here."
     )
     return Model(model_size=model_size, width=like.width, depth=like.depth, transfer=transfer, note=note), transfer
 

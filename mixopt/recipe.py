@@ -143,8 +143,8 @@ class Recipe(Record):
     """What to train on, for how long, at which batch size and learning rate, and what to expect of it.
 
     `learning_rate` and `batch` [tokens per step] are schedules over tokens. A trainer with one learning rate runs at
-    `learning_rate`: it is that of the hidden matrices at the model's width and depth. The order of the corpora, and of the keys,
-    is that of the file.
+    `learning_rate`: it is that of the hidden matrices at the model's width and depth. The order of the corpora, and of
+    the keys, is that of the file.
 
     Raises
     ------

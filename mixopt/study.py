@@ -13,6 +13,7 @@ from ._discover import available
 from .errors import StudyError
 from .study_errors import spell_errors, suggest
 from .study_sections import (
+    LARGEST_MODEL,
     LARGEST_PROXY,
     SMALLEST_PROXY,
     Budget,
@@ -182,6 +183,10 @@ class Study(Section):
                 near = max(1, round(value / length)) * length
                 text = f"{value:g} is no multiple of sequence_length, {length}; the nearest is {near}"
                 yield ("sweep", "batch_tokens", i), text
+        low, high = self.choose.model_size
+        if not SMALLEST_PROXY <= low <= high <= LARGEST_MODEL:
+            text = f"{low:g} to {high:g} is not accepted; shapes are known for {SMALLEST_PROXY:g} to {LARGEST_MODEL:g}"
+            yield ("choose", "model_size"), text
         if batch < length:
             text = f"{batch:g} tokens are less than one sequence; give at least sequence_length, {length}"
             yield ("choose", "batch_tokens"), text

@@ -24,6 +24,7 @@ from .study_values import (
 
 # What the transformer proxy can be built with, in non-embedding parameters.
 SMALLEST_PROXY, LARGEST_PROXY = 20e3, 500e6
+LARGEST_MODEL = 1e12
 _LATER = ("gpu_hours", "dollars", "deadline")
 
 

@@ -305,3 +305,19 @@ def test_a_fit_to_runs_gives_the_plan_of_the_law_that_made_them(rng):
     ends = fitted.interval(here | {"mixture": np.array([list(plan.chosen.mixture.values())])}, plan.level)
     assert plan.interval == pytest.approx((ends[0][0], ends[1][0]))
     assert plan.targets["all"].interval == pytest.approx(plan.interval)
+
+
+def test_given_values_that_rounding_changes_are_named():
+    asked = problem(given={"batch_tokens": 1000.0, "tokens": 3.0005e9}, choose={"model_size": (1e6, 1e9)})
+    rounded = round_plan(slsqp(asked), asked, 128)
+    assert rounded.chosen.batch_tokens == 1024
+    notes = " ".join(rounded.notes)
+    assert "batch_tokens was given as 1000 and is 1024, in whole sequences and steps." in notes
+    assert "tokens was given as 3.0e9" in notes
+
+
+def test_shares_of_less_than_a_token_are_dropped(plan, asked):
+    crumbs = {"web": 0.5 - 1e-12, "code": 0.5, "math": 1e-12}
+    rounded = round_plan(replace(plan, chosen=replace(plan.chosen, mixture=crumbs)), asked, 128)
+    assert rounded.chosen.mixture["math"] == 0
+    assert sum(rounded.chosen.mixture.values()) == pytest.approx(1, abs=1e-15)

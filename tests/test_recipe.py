@@ -212,7 +212,7 @@ def test_a_large_model_runs_far_below_the_rate_of_the_proxies_and_says_so(model_
     assert made.model.transfer.base_lr == 0.016
     text = emit(made)["train.yaml"]
     assert f"width {made.model.width} and depth {made.model.depth}: {made.model.transfer.factor:.4g} times the" in text
-    assert f"for which it would be {0.1 * 0.016 / made.learning_rate.peak:.3g}." in text
+    assert f"multiplies 0.016, as {0.1 * 0.016 / made.learning_rate.peak:.3g} would here." in text
     assert "Under muP embeddings take 0.016. Where the trainer is not muP-parametrized, confirm" in text
 
 

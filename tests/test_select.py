@@ -215,7 +215,7 @@ def test_an_unmeasured_target_is_refused(runs: Runs):
 
 @pytest.mark.parametrize("weights", [{}, {"python_code": 0.0}, {"python_code": -1.0}])
 def test_weights_that_weigh_nothing_are_refused(runs: Runs, weights: dict[str, float]):
-    with pytest.raises(FitError, match="target weights are .*; give a positive weight for one target at least"):
+    with pytest.raises(FitError, match=r"target weights are .*; give a positive weight for one target at least"):
         select(runs, weights)
 
 

@@ -94,6 +94,7 @@ def test_the_limits_of_proxies_are_those_of_the_transformer() -> None:
     from mixopt.proxy import shape
 
     assert (study_sections.SMALLEST_PROXY, study_sections.LARGEST_PROXY) == (shape.SMALLEST_SIZE, shape.LARGEST_SIZE)
+    assert study_sections.LARGEST_MODEL == shape.LARGEST_SHAPE
 
 
 def test_one_number_caps_epochs_and_fixes_a_share(folder: Path) -> None:
@@ -267,6 +268,8 @@ WRONG = {
         "choose.batch_tokens: 100 tokens are less than one sequence; give at least sequence_length, 128"),
     "one level": ("[25k, 50k]\n  tokens: [100k, 200k]", "[25k]\n  tokens: [100k]",
         "sweep.tokens: the ladders have one level; laws are told apart by larger runs, so give two or more"),
+    "small model": ("[20k, 1M]", "[1k, 1M]",
+        r"choose.model_size: 1000 to 1e\+06 is not accepted; shapes are known for 20000 to 1e\+12"),
     "large proxy": ("[25k, 50k]", "[25k, 900M]",
         r"sweep.model_size\[1\]: 9e\+08 is not accepted; proxies have 20000 to 5e\+08 parameters"),
     "short screen": ("share_of_budget: 0.5", "screen: 3\n  favorites: 0",

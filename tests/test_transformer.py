@@ -18,7 +18,7 @@ from torch.nn import functional as F  # noqa: E402
 
 from mixopt.proxy import transformer  # noqa: E402
 from mixopt.proxy.model import Network, build, logits, losses, rms_norm, rotate, states  # noqa: E402
-from mixopt.proxy.shape import Shape, shape  # noqa: E402
+from mixopt.proxy.shape import LARGEST_SIZE, SMALLEST_SIZE, Shape, shape  # noqa: E402
 from mixopt.proxy.transformer import train  # noqa: E402
 
 STATES = 32
@@ -134,7 +134,7 @@ def test_an_absurd_learning_rate_is_recorded_as_diverged(data: TokenData) -> Non
 
 def test_a_loss_that_is_no_number_is_recorded_as_infinite(data: TokenData, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> "torch.Tensor":
-        return torch.tensor(math.nan)
+        return torch.tensor(math.nan, requires_grad=True)
 
     monkeypatch.setattr(transformer, "losses", broken)
     found = train(settings(), data, sequence_length=64)
@@ -155,6 +155,7 @@ def test_progress_is_told_of_every_step(data: TokenData) -> None:
         ({"batch_tokens": 500}, r"batch_tokens 500 is not a multiple of the sequence length 128\. .* is: 512"),
         ({"peak_lr": 0.0}, r"peak_lr 0\.0; it must be above 0 and finite\. Start from"),
         ({"model_size": 100}, r"model_size 100; a transformer here has 2e4 to 5e8 non-embedding parameters"),
+        ({"model_size": 10**9}, r"model_size 1e\+09; a transformer here has 2e4 to 5e8 non-embedding parameters"),
         ({"schedule": "cosin"}, r"mixopt\.schedules has no 'cosin'; it has .*cosine"),
     ],
 )
@@ -170,7 +171,7 @@ def test_a_target_shorter_than_a_sequence_is_refused(data: TokenData) -> None:
 
 
 def test_a_shape_hits_any_size_within_3_percent() -> None:
-    shapes = [(size, shape(size)) for size in np.geomspace(20e3, 500e6, 200)]
+    shapes = [(size, shape(size)) for size in np.geomspace(20e3, 1e12, 400)]
     for size, found in shapes:
         assert found.model_size == pytest.approx(size, rel=0.03)
         assert found.width % found.heads == 0
@@ -178,6 +179,23 @@ def test_a_shape_hits_any_size_within_3_percent() -> None:
         assert 1.3 < found.hidden / found.width < 5
     assert [found.depth for _, found in shapes] == sorted(found.depth for _, found in shapes)
     assert shape(100e6).depth == 12
+    assert all(shape(size).model_size == pytest.approx(size, rel=0.03) for size in (SMALLEST_SIZE, LARGEST_SIZE))
+
+
+@pytest.mark.parametrize(
+    ("size", "width", "depth"),
+    # OLMo 2 1B, Llama 7B, 13B and 65B (arXiv:2302.13971), GPT-3 175B; by their non-embedding parameters.
+    [(1.07e9, 2048, 16), (6.5e9, 4096, 32), (12.7e9, 5120, 40), (64.7e9, 8192, 80), (174e9, 12288, 96)],
+)
+def test_large_shapes_resemble_published_ones(size: float, width: int, depth: int) -> None:
+    assert shape(size).width == pytest.approx(width, rel=0.13)
+    assert shape(size).depth == pytest.approx(depth, rel=0.3)
+
+
+@pytest.mark.parametrize("size", [1e4, 2e12, math.nan])
+def test_a_size_without_a_shape_is_refused(size: float) -> None:
+    with pytest.raises(ValueError, match=r"model_size .*; shapes are known for 2e4 to 1e12 .* Choose a number between"):
+        shape(size)
 
 
 @pytest.mark.parametrize("size", [20_000, 75_000, 400_000, 3_000_000])
@@ -239,9 +257,50 @@ def test_bf16_autocast_gives_the_loss_of_fp32() -> None:
     assert all(torch.isfinite(group.flat.grad).all() for group in network.groups)  # type: ignore[arg-type]
 
 
-def change_of_states(width: int, data: TokenData, *, scaled: bool) -> float:
+def test_bf16_steps_leave_no_old_copies_of_the_matrices(data: TokenData) -> None:
+    network, tokens = network_and_tokens()
+    stream = transformer.draw(data.train, {"ash": 1.0}, {"ash": 20_000}, 4, 32, 0)
+    with torch.autocast("cpu", torch.bfloat16):
+        transformer._fit(network, stream, [0, 2, 4], [0.1] * 2, "cpu", None)
+        found = losses(network, tokens).item()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert losses(network, tokens).item() == found
+
+
+@pytest.mark.parametrize("micro_tokens", [100, 128, 64 * 7])
+def test_micro_batches_have_the_loss_and_gradient_of_the_batch(
+    micro_tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = torch.randint(STATES, (13, 65), generator=torch.Generator().manual_seed(1))
+    whole, parts = network_and_tokens()[0], network_and_tokens()[0]
+    value = transformer._backward(whole, tokens)
+    calls: list[int] = []
+    monkeypatch.setattr(transformer, "_MICRO_TOKENS", micro_tokens)
+    monkeypatch.setattr(
+        transformer, "losses", lambda network, part: (calls.append(part[:, 1:].numel()), losses(network, part))[1]
+    )
+    assert transformer._backward(parts, tokens) == pytest.approx(value, rel=1e-6)
+    assert len(calls) > 1
+    assert max(calls) <= micro_tokens
+    for one, other in zip(whole.groups, parts.groups, strict=True):
+        assert torch.allclose(one.flat.grad, other.flat.grad, rtol=1e-4, atol=1e-7)  # type: ignore[arg-type]
+
+
+def test_the_decay_of_a_step_is_that_of_the_schedule_at_any_shape() -> None:
+    for found in (Shape(64, 2, 4, 96), Shape(128, 8, 8, 96)):
+        network = build(found, STATES, seed=0)
+        before = [group.flat.detach().clone() for group in network.groups]
+        optimizer = transformer._optimizer(network)
+        for group, options in zip(network.groups, optimizer.param_groups, strict=True):
+            options["lr"] = 0.01 * group.lr_factor
+        optimizer.step()  # with a gradient of zero
+        kept = [float((group.flat / old).mean()) for group, old in zip(network.groups, before, strict=True)]
+        assert kept == pytest.approx([1.0, 1 - 0.01 * transformer.WEIGHT_DECAY], abs=1e-6)
+
+
+def change_of_states(width: int, depth: int, data: TokenData, *, scaled: bool) -> float:
     """RMS change of the final states after 4 steps of the hidden matrices alone."""
-    network = build(Shape(width, 2, width // 16, 2 * width), STATES, seed=0)
+    network = build(Shape(width, depth, width // 16, 2 * width), STATES, seed=0)
     embedding, hidden = network.groups
     hidden = hidden if scaled else replace(hidden, lr_factor=1.0)
     network = replace(network, groups=(replace(embedding, lr_factor=0.0), hidden))
@@ -256,10 +315,18 @@ def change_of_states(width: int, data: TokenData, *, scaled: bool) -> float:
 
 def test_updates_do_not_depend_on_the_width_and_would_without_the_scaling(data: TokenData) -> None:
     widths = (32, 64, 128, 256)
-    changes = [change_of_states(width, data, scaled=True) for width in widths]
+    changes = [change_of_states(width, 2, data, scaled=True) for width in widths]
     assert max(changes) / min(changes) < 1.4
-    control = [change_of_states(width, data, scaled=False) for width in widths]
+    control = [change_of_states(width, 2, data, scaled=False) for width in widths]
     assert max(control) / min(control) > 2.5
+
+
+def test_updates_do_not_depend_on_the_depth_and_would_without_the_scaling(data: TokenData) -> None:
+    depths = (2, 8, 32)
+    changes = [change_of_states(64, depth, data, scaled=True) for depth in depths]
+    control = [change_of_states(64, depth, data, scaled=False) for depth in depths]
+    assert max(changes) / min(changes) < 1.15
+    assert max(control) / min(control) > 1.4
 
 
 @pytest.mark.slow
@@ -275,11 +342,14 @@ def test_the_best_learning_rate_does_not_move_with_the_width(data: TokenData, mo
 
 
 @pytest.mark.parametrize(("targets", "tokens"), [(1, 16_384), (5, 8_192)])
-def test_targets_are_measured_on_the_same_windows_spread_over_their_text(targets: int, tokens: int) -> None:
+@pytest.mark.parametrize(("length", "room"), [(128, 1), (512, 1), (1024, 2)])
+def test_targets_are_measured_on_the_same_windows_spread_over_their_text(
+    targets: int, tokens: int, length: int, room: int
+) -> None:
     valid = {f"target {index}": np.arange(50_000, dtype=np.uint16) for index in range(targets)}
     data = TokenData({}, valid, {}, {}, 60_000, Path("none"), {})
-    windows = transformer._held_out("target 0", data, 128)
-    assert windows.shape == (tokens // 128, 129)
+    windows = transformer._held_out("target 0", data, length)
+    assert windows.shape == (room * tokens // length, length + 1)
     assert (windows[0, 0], windows[-1, -1]) == (0, 49_999)
     inputs = windows[:, :-1]
     assert len(np.unique(inputs)) == inputs.size

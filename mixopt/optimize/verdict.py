@@ -68,7 +68,8 @@ def round_plan(plan: Plan, problem: Problem, sequence_length: int) -> Plan:
 
     `batch_tokens` becomes the nearest multiple of `sequence_length`, `tokens` the largest multiple of `batch_tokens`
     (of `sequence_length` where there is no batch) not above the plan's, `model_size` the integer below: budget and
-    epoch caps stay kept. Residual, agreement and multipliers remain those of the plan before rounding.
+    epoch caps stay kept. A share of less than one token becomes 0. Residual, agreement and multipliers remain those of
+    the plan before rounding. Values that the problem gave and rounding changed are named in a note.
 
     Raises
     ------
@@ -86,10 +87,11 @@ def round_plan(plan: Plan, problem: Problem, sequence_length: int) -> Plan:
             f"The plan's {number(before.tokens)} tokens do not fill one batch of {number(unit)}. "
             "Lower the batch, or sequence_length."
         )
-    chosen = replace(before, model_size=_whole(before.model_size), tokens=tokens, batch_tokens=batch)
+    mixture = _pruned(before.mixture, tokens)
+    chosen = replace(before, mixture=mixture, model_size=_whole(before.model_size), tokens=tokens, batch_tokens=batch)
     rounded = replace(problem, choose={}, given={**problem.given, **_scalars(chosen)})
     m = len(problem.corpora)
-    rows = np.array([list(h.mixture.values()) for h in (before, *plan.baselines.values())]).reshape(-1, m)
+    rows = np.array([list(h.mixture.values()) for h in (chosen, *plan.baselines.values())]).reshape(-1, m)
     known = spread(rounded, rows, plan.level)
     loss = float(problem.target_weights @ known.losses[:, 0])
     change = f"{loss - plan.loss:+.2g} nats per token"
@@ -103,8 +105,23 @@ def round_plan(plan: Plan, problem: Problem, sequence_length: int) -> Plan:
         interval=known.weighted(0),
         targets=_targets(problem, known),
         baselines=judge(rounded, rows, tuple(plan.baselines), known),
-        notes=(*plan.notes, note),
+        notes=(*plan.notes, *_changed(problem, chosen), note),
     )
+
+
+def _pruned(mixture: Mapping[str, float], tokens: float) -> dict[str, float]:
+    """The mixture without shares of less than a token: what a search leaves beside a zero."""
+    kept = {name: share if share * tokens >= 1 else 0.0 for name, share in mixture.items()}
+    total = sum(kept.values())
+    return {name: share / total for name, share in kept.items()}
+
+
+def _changed(problem: Problem, chosen: Chosen) -> list[str]:
+    return [
+        f"{name} was given as {number(problem.given[name])} and is {number(value)}, in whole sequences and steps."
+        for name, value in _scalars(chosen).items()
+        if name in problem.given and value != problem.given[name]
+    ]
 
 
 def _whole(value: float) -> int:

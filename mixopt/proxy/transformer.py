@@ -3,9 +3,9 @@
 The network is that of `mixopt.proxy.model`; AdamW with betas 0.9 and 0.95, weight decay 0.1 on all but the embedding,
 gradients clipped to norm 1. The decay follows the schedule and not the learning-rate factor of a matrix, so a wide or
 deep model forgets as fast as any other (Wang & Aitchison 2024, arXiv:2405.13698). The learning rate of a step is the
-schedule's at the middle of its tokens, so the first step of a warm-up is not idle. A CPU runs it in fp32 on one thread, because several runs side by side use the cores
-better than several threads; a GPU in bf16 autocast. The same settings on the same CPU give the same losses to the
-last bit.
+schedule's at the middle of its tokens, so the first step of a warm-up is not idle. A CPU runs it in fp32 on one
+thread, because several runs side by side use the cores better than several threads; a GPU in bf16 autocast. The same
+settings on the same CPU give the same losses to the last bit.
 """
 
 import math
@@ -59,11 +59,12 @@ def train(
 ) -> Result:
     """Train one transformer on a mixture and measure its loss on every target.
 
-    `peak_lr` is the learning rate of the embedding, and of the hidden matrices at width 64 and depth 2; those of another
-    shape take `lr_factor(shape)` of it, so that one `peak_lr` serves all sizes. The run has round(tokens / sequence_length) sequences;
-    the last step takes what is left. It is given up, as "diverged", when the training loss is no number or, after
-    the warm-up, exceeds that of the first step by 1 nat; the losses are then those of the model as it is, `inf` where
-    they are no number, and `steps`, `flops`, `epochs` and `realized` tell how far it came.
+    `peak_lr` is the learning rate of the embedding, and of the hidden matrices at width 64 and depth 2; those of
+    another shape take `lr_factor(shape)` of it, so that one `peak_lr` serves all sizes. The run has
+    round(tokens / sequence_length) sequences; the last step takes what is left. It is given up, as "diverged", when
+    the training loss is no number or, after the warm-up, exceeds that of the first step by 1 nat; the losses are then
+    those of the model as it is, `inf` where they are no number, and `steps`, `flops`, `epochs` and `realized` tell how
+    far it came.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def train(
     held_out = {target: _held_out(target, data, sequence_length) for target in data.valid}
     count = max(1, round(settings.tokens / sequence_length))
     stream = draw(data.train, settings.mixture, settings.unique_tokens, count, sequence_length, settings.seed)
-    with _one_thread(), _precision(device):
+    with _one_thread(), torch.autocast(torch.device(device).type, torch.bfloat16, enabled=device != "cpu"):
         began = _clock(device)
         network = build(shape(size), data.vocabulary, seed=settings.seed, device=device)
         edges = np.minimum(
@@ -132,10 +133,9 @@ def _checked(settings: RunSettings, sequence_length: int) -> tuple[int, int, flo
 def _held_out(target: str, data: TokenData, length: int) -> Array:
     """Windows [s, length + 1] of a target that every run is measured on."""
     tokens = data.valid[target]
-    wanted = min(TARGET_TOKENS, HELD_OUT_TOKENS // len(data.valid)) * max(
-        1.0, HELD_OUT_WINDOWS * length / TARGET_TOKENS
-    )
-    windows = min((len(tokens) - 1) // length, max(1, int(wanted // length)))
+    room = max(1.0, HELD_OUT_WINDOWS * length / TARGET_TOKENS)
+    wanted = int(room * min(TARGET_TOKENS, HELD_OUT_TOKENS // len(data.valid)))
+    windows = min((len(tokens) - 1) // length, max(1, wanted // length))
     if windows < 1:
         raise ValueError(
             f"target {target!r} has {len(tokens)} held-out tokens; a sequence takes {length + 1}. "
@@ -168,6 +168,7 @@ def _fit(
         for group, options in zip(network.groups, optimizer.param_groups, strict=True):
             options["lr"] = rates[step] * group.lr_factor
         optimizer.step()
+        torch.clear_autocast_cache()  # or the next step would use bf16 copies of the matrices from before this one
         if progress is not None:
             progress(step + 1, len(rates), value)
     return len(rates)
@@ -214,11 +215,6 @@ def _tensor(tokens: Array, device: str) -> Tensor:
 def _clock(device: str) -> float:
     # CPU seconds of this thread alone, so that a busy machine does not make a run look dear.
     return time.thread_time() if device == "cpu" else time.perf_counter()
-
-
-def _precision(device: str) -> torch.autocast:
-    # Without the cache of autocast, which would keep the bf16 copies of the matrices from the first step to the last.
-    return torch.autocast(device, torch.bfloat16, enabled=device != "cpu", cache_enabled=False)
 
 
 @contextmanager
