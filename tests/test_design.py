@@ -4,12 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 from mixopt.errors import InfeasibleError, StudyError
 from mixopt.study import Study
 from mixopt.sweep.design import allot, cautions, check_cost, design, favorites, levels
-from mixopt.sweep.frame import Frame, frame_of, most_tokens, target_tokens
+from mixopt.sweep.frame import Frame, frame_of, target_tokens
 
 QUICKSTART = Path(__file__).parents[1] / "recipes" / "quickstart.yaml"
 
@@ -130,21 +129,6 @@ def cap_shares(study: Study, available: np.ndarray) -> np.ndarray:
 def test_a_budget_may_be_left_unspent(study: Study):
     fixed = study.choose.model_copy(update={"model_size": (1e5, 1e5), "tokens": (4e5, 4e5)})
     assert target_tokens(study.model_copy(update={"choose": fixed}), np.full(8, 1e6)) == 4e5
-
-
-@pytest.mark.parametrize("m", [1, 2, 5, 12])
-def test_the_longest_run_is_what_a_linear_program_finds(rng: np.random.Generator, m: int):
-    """Maximize D over tokens of each corpus t_i <= c_i and t_i <= u_i D."""
-    for _ in range(10):
-        capped, upper = rng.random(m) * 1e9, np.minimum(1, rng.random(m) * 2)
-        upper[0] = max(upper[0], 1 - upper[1:].sum())
-        most = linprog(
-            -np.ones(m),
-            A_ub=np.eye(m) - upper[:, None],  # t_i - u_i sum(t) <= 0
-            b_ub=np.zeros(m),
-            bounds=[(0, limit) for limit in capped],
-        )
-        assert most_tokens(capped, upper) == pytest.approx(-most.fun, rel=1e-6)
 
 
 def test_caps_that_leave_too_little_are_infeasible_with_a_remedy_that_works(study: Study):

@@ -281,7 +281,7 @@ def test_report_shows_values_intervals_priors_and_bounds(rng):
     assert "-0.2 +- 0.5" in lines[2]
     assert lines[3].split()[1] == "0.7"
     assert lines[3].endswith("at its end")
-    assert "! c ended at the end of its box, 0.7. Widen the box" in text
+    assert "! c ended at the end of its box, 0.7: these runs do not show what it stands for." in text
     assert "40 rows, noise" in text
 
 

@@ -11,10 +11,11 @@ from mixopt.laws.chinchilla import BESIROGLU, chinchilla, from_paper
 from mixopt.laws.constant import Constant
 from mixopt.laws.critical_batch import CriticalBatch
 from mixopt.laws.mixing_law import MixingLaw
-from mixopt.optimize.feasible import check_feasible, most_tokens, number, token_limit
+from mixopt.optimize.feasible import check_feasible, number, token_limit
 from mixopt.optimize.known import Known
 from mixopt.optimize.problem import Problem, Target
 from mixopt.optimize.slsqp import slsqp
+from mixopt.sweep.simplex import most_tokens
 
 CORPORA = ("web", "code", "math")
 LAW = chinchilla() + MixingLaw(CORPORA)

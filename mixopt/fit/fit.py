@@ -144,7 +144,8 @@ class Fit:
                 "fix a coefficient."
             )
         said += [
-            f"{name} ended at the end of its box, {value:.4g}. Widen the box, fix it, or leave the term out."
+            f"{name} ended at the end of its box, {value:.4g}: these runs do not show what it stands for. "
+            "Add runs that do."
             for name, value, at in zip(self.law.names, self.theta, self.at_bound(), strict=True)
             if at
         ]

@@ -4,43 +4,13 @@ import math
 
 import numpy as np
 
-from mixopt.columns import Array
 from mixopt.cost.flops import training_flops
 from mixopt.errors import InfeasibleError
 from mixopt.optimize.problem import Problem
+from mixopt.sweep.simplex import most_tokens
 
 # Relative: room for rounding in numbers that a person computed by hand.
 TOLERANCE = 1e-9
-
-
-def most_tokens(caps: Array, share_bounds: Array) -> float:
-    r"""Most tokens that a mixture inside its share bounds can have before a corpus exceeds its cap.
-
-    .. math:: \max D \;\text{s.t.}\; \sum_i D_i = D,\; D_i \le c_i,\; l_i D \le D_i \le u_i D
-
-    Every set S of corpora gives the bound `D <= sum_S(c) + D sum_notS(u)`; the tightest ones are the prefixes of the
-    corpora sorted by `c / u`, so the answer is exact without a linear program.
-
-    Parameters
-    ----------
-    caps : [m], most tokens of each corpus; may be inf
-    share_bounds : [m, 2]; the upper bounds must sum to 1 or more
-
-    Examples
-    --------
-    Of 6e9 and 1e9 tokens, when no corpus may be more than 60 %:
-
-    >>> most_tokens(np.array([6e9, 1e9]), np.array([[0.0, 0.6], [0.0, 0.6]]))
-    2500000000.0
-    """
-    lower, upper = share_bounds.T
-    used = upper > 0
-    order = np.argsort(caps[used] / upper[used])
-    caps_sorted, upper_sorted = caps[used][order], upper[used][order]
-    rest = np.append(np.cumsum(upper_sorted[::-1])[-2::-1], 0.0)
-    bounds = np.cumsum(caps_sorted)[rest < 1] / (1 - rest[rest < 1])
-    floors = caps[lower > 0] / lower[lower > 0]
-    return float(min(bounds.min(initial=math.inf), floors.min(initial=math.inf)))
 
 
 def token_limit(problem: Problem) -> float:

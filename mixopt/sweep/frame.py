@@ -10,7 +10,7 @@ from mixopt.columns import Array
 from mixopt.errors import InfeasibleError, StudyError
 from mixopt.study import Study
 from mixopt.sweep.settings import RunSettings
-from mixopt.sweep.simplex import cap
+from mixopt.sweep.simplex import cap, most_tokens
 
 T = TypeVar("T")
 
@@ -140,7 +140,8 @@ def target_tokens(study: Study, available: Array) -> float:
     bounds leave; the whole budget is spent where that is possible.
     """
     size, tokens, flops = study.choose.model_size, study.choose.tokens, study.budget.flops
-    most = most_tokens(np.array([*study.epoch_caps().values()]) * available, _upper(study))
+    bounds = np.array([*study.share_bounds().values()])
+    most = most_tokens(np.array([*study.epoch_caps().values()]) * available, bounds)
     if most < tokens[0]:
         raise InfeasibleError(
             f"max_epochs and shares leave {most:.3g} tokens of all corpora; choose.tokens starts at {tokens[0]:.3g}. "
@@ -149,31 +150,6 @@ def target_tokens(study: Study, available: Array) -> float:
     high = max(tokens[0], min(tokens[1], flops / 6 / size[0], most))
     low = min(high, max(tokens[0], flops / 6 / size[1]))
     return float(np.sqrt(low * high))
-
-
-def most_tokens(capped: Array, upper: Array) -> float:
-    r"""The longest run that epoch caps [m, in tokens] and upper bounds of shares [m] allow.
-
-    .. math:: \max D : \textstyle\sum_i \min(u_i, c_i / D) \ge 1
-
-    Without bounds it is all that the caps allow; a bound of one half makes the rest the bottleneck:
-
-    >>> most_tokens(np.array([3e9, 1e9]), np.array([1.0, 1.0])), most_tokens(np.array([3e9, 1e9]), np.array([0.5, 1.0]))
-    (4000000000.0, 2000000000.0)
-    """
-    free = np.ones(len(upper), bool)
-    while free.any():
-        # Corpora at their bound give a fixed share, the others all that they have.
-        tokens = capped[free].sum() / max(1 - upper[~free].sum(), 1e-300)
-        bound = free & (capped / tokens > upper)
-        if not bound.any():
-            return float(tokens)
-        free &= ~bound
-    return float("inf") if upper.sum() >= 1 else 0.0
-
-
-def _upper(study: Study) -> Array:
-    return np.array([bounds[1] for bounds in study.share_bounds().values()])
 
 
 def _named(corpora: tuple[str, ...], mixture: Array) -> dict[str, float]:
