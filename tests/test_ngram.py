@@ -1,10 +1,10 @@
 """The ngram proxy against its formulas written out with dictionaries, laws of probability, and known entropies."""
 
+import gzip
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from pathlib import Path
-from pydoc_data import topics
 
 import numpy as np
 import pytest
@@ -17,7 +17,15 @@ from mixopt.proxy._token_bytes import byte_level_alphabet, read_token_bytes
 from mixopt.proxy.data import TokenData, prepare
 from mixopt.sweep.settings import RunSettings
 
-ENGLISH = "\n".join(topics.topics.values()).encode()
+SAMPLES = Path(__file__).parents[1] / "data_samples" / "corpora"
+
+
+def text_of(name: str) -> bytes:
+    with gzip.open(SAMPLES / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return "\n".join(json.loads(line)["text"] for line in lines).encode("ascii", "ignore")
+
+
+ENGLISH = text_of("technical_prose")
 EOS = 256
 
 
@@ -186,7 +194,7 @@ def test_tokens_decode_to_their_bytes(tmp_path: Path) -> None:
 def test_prepared_tokens_decode_to_the_documents(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers", reason="data is prepared by the tokenizers package")
     texts = (ENGLISH[:20_000].decode(), " naïve Straße 東京 \u00a0 🙂\n", ENGLISH[30_000:50_000].decode())
-    corpus = Corpus("manual", texts, (ENGLISH[60_000:64_000].decode(), "Ünïcode 🙂"), None, "pydoc")
+    corpus = Corpus("manual", texts, (ENGLISH[60_000:64_000].decode(), "Ünïcode 🙂"), None, "samples")
     prepared = prepare({"manual": corpus}, {"manual": corpus.valid}, tmp_path, vocabulary=400)
     table = read_token_bytes(prepared.tokenizer_path)
     for tokens, documents in ((prepared.train["manual"], corpus.train), (prepared.valid["manual"], corpus.valid)):
