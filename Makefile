@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: quickstart test test-all check bench docs clean
+.PHONY: quickstart test test-all check bench clean
 
 quickstart: $(READY)
 	$(BIN)/mixopt recipe recipes/quickstart.yaml
