@@ -102,10 +102,10 @@ def _on_levels(frame: Frame, pool: Array, total: int) -> list[RunSettings]:
     counts = allot(total, np.array([size * tokens for size, tokens in ladder]))
     runs: list[RunSettings] = []
     taken = 0
-    for (size, tokens), count in zip(ladder, counts, strict=True):
+    for level, ((size, tokens), count) in enumerate(zip(ladder, counts, strict=True), start=1):
         mixtures = np.vstack([pool[:2], pool[2 + taken : taken + count]])[:count] if taken else pool[:count]
         taken += len(mixtures) - (2 if taken else 0)
-        runs += [frame.run(mixture, size, tokens, f"mixtures at {size:g} x {tokens:g}") for mixture in mixtures]
+        runs += [frame.run(mixture, size, tokens, f"mixtures, level {level}") for mixture in mixtures]
     return runs
 
 
