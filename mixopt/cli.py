@@ -98,11 +98,11 @@ def emit(
 
 @app.command(epilog="Example: mixopt report recipes/quickstart.yaml")
 @_plainly
-def report(study: StudyPath, out: OutPath = None) -> None:
+def report(study: StudyPath, out: OutPath = None, executor: ExecutorName = "local") -> None:
     """Draw the report of a study whose recipe has been made, again."""
     from mixopt.console import draw_report
 
-    draw_report(study, out)
+    draw_report(study, out, executor)
 
 
 @app.command(epilog="Example: mixopt init study.yaml")

@@ -73,9 +73,9 @@ def show_sweep(source: Path, out: Path | None) -> None:
     show_warnings(cautions(shared))
 
 
-def draw_report(source: Path, out: Path | None) -> None:
+def draw_report(source: Path, out: Path | None, executor: str) -> None:
     """The report of a recipe that was made before."""
-    work = Workspace.open(source, out)
+    work = Workspace.open(source, out, executor)
     console.print(write_report(pipeline.stored_outcome(work), work.folder))
 
 

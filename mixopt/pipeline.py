@@ -44,6 +44,8 @@ T = TypeVar("T")
 _POOL = 4096
 _MARK = ".mixopt"  # in every folder that mixopt made, so that no other folder is written into
 EXECUTOR = "local"
+# What reading a file of ours raises when somebody or something has damaged it.
+_DAMAGED = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 
 
 @dataclass(frozen=True)
@@ -193,17 +195,16 @@ def stored_outcome(work: Workspace) -> Outcome:
     StudyError
         There is none, or it is that of another study than this one as it stands.
     """
+    again = f"run: mixopt recipe {work.source} --out {work.folder}"
     try:
         recipe = Recipe.read(work.folder / "recipe.yaml")
         runs = Runs.read(work.folder / "runs.parquet")
         plan = Plan.from_dict(_content(work.folder / "plan.json"))
         selection = Selection.from_dict(_content(work.folder / "fit.json"))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StudyError(
-            f"{work.folder} holds no finished recipe ({error}); run: mixopt recipe {work.source}"
-        ) from None
+    except (OSError, *_DAMAGED) as error:
+        raise StudyError(f"{work.folder} holds no finished recipe ({error}); {again}") from None
     if recipe.provenance.study_sha256 != work.study.digest:
-        raise StudyError(f"{work.source} has changed since its recipe was made; run: mixopt recipe {work.source}")
+        raise StudyError(f"{work.source} has changed since its recipe was made; {again}")
     available = {name: use.available_tokens for name, use in recipe.corpora.items()}
     return Outcome(work.study, runs, selection, plan, recipe, available)
 
@@ -271,8 +272,8 @@ def _stored(path: Path, key: str, read: Callable[[dict[str, Any]], T]) -> T | No
     try:
         same = json.loads(path.read_text(encoding="utf-8"))["key"] == key
         return read(_content(path)) if same else None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StudyError(f"{path} cannot be read ({error}); delete it and it is made again.") from None
+    except _DAMAGED as error:
+        raise StudyError(f"{path} cannot be read ({error!r}); delete it and it is made again.") from None
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -251,7 +251,11 @@ class Recipe(Record):
         path = Path(path)
         if not path.is_file():
             raise ValueError(f"{path} is not a file; give the path of a recipe.yaml.")
-        return cls.from_yaml(path.read_text(encoding="utf-8"), str(path))
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(f"{path} is not text; give the path of a recipe.yaml.") from None
+        return cls.from_yaml(text, str(path))
 
     def write(self, path: str | Path) -> Path:
         """Write the YAML, whole or not at all."""

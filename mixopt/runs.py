@@ -142,7 +142,7 @@ class Runs:
             if missing and len(missing) < len(names):
                 raise RunsError(f"{source} lacks the column {missing[0]}; give {name} for each name, or for none.")
             if not missing:
-                values = frame[names].to_numpy(dtype=str if COLUMNS[name].text else float)
+                values = _to_numpy(frame, names, source)
                 columns[name] = values if COLUMNS[name].shape in labels else values[:, 0]
         return cls(corpora, targets, columns, source)
 
@@ -177,6 +177,14 @@ class Runs:
 
     def _labels(self, name: str) -> tuple[str, ...]:
         return {"nm": self.corpora, "nk": self.targets}.get(COLUMNS[name].shape, ("",))
+
+
+def _to_numpy(frame: "pd.DataFrame", names: Sequence[str], source: str) -> Array:
+    column = names[0].split("[")[0]
+    try:
+        return frame[list(names)].to_numpy(dtype=str if COLUMNS[column].text else float)
+    except ValueError as error:
+        raise RunsError(f"{source}, column {column}: {error}; give plain numbers.") from None
 
 
 def _labels_of(frame: "pd.DataFrame", name: str, source: str) -> tuple[str, ...]:

@@ -247,17 +247,48 @@ def test_a_fault_of_ours_shows_its_traceback(monkeypatch: pytest.MonkeyPatch, tm
     """Only errors raised on purpose by this package become a sentence."""
     from mixopt import console
 
-    monkeypatch.setattr(console, "draw_report", lambda study, out: np.zeros(2).reshape(3))
+    monkeypatch.setattr(console, "draw_report", lambda study, out, executor: np.zeros(2).reshape(3))
     assert isinstance(invoke("report", tmp_path / "study.yaml").exception, ValueError)
 
 
 def test_an_interrupted_command_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     from mixopt import console
 
-    def interrupt(study: Path, out: Path | None) -> None:
+    def interrupt(study: Path, out: Path | None, executor: str) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(console, "draw_report", interrupt)
     result = invoke("report", tmp_path / "study.yaml")
     assert result.exit_code == 130
     assert "the same command goes on from here" in result.stderr
+
+
+@pytest.mark.parametrize("content", ["[]", "null", "{", '{"key": 1}', '{"interval": [1]}'])
+@pytest.mark.parametrize("name", ["plan.json", "fit.json"])
+def test_damaged_results_are_named_by_the_report(made: tuple[Path, Result], tmp_path: Path, name: str, content: str):
+    shutil.copytree(made[0] / "out", tmp_path / "out")
+    (tmp_path / "out" / name).write_text(content)
+    result = invoke("report", made[0] / "study.yaml", "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "holds no finished recipe" in result.stderr
+    assert "run: mixopt recipe" in result.stderr
+
+
+def test_a_report_of_a_changed_study_is_refused_and_nothing_is_written(made: tuple[Path, Result], tmp_path: Path):
+    shutil.copytree(made[0] / "out", tmp_path / "out")
+    write_corpora(tmp_path)
+    (tmp_path / "study.yaml").write_text(STUDY.replace("3e11", "2.9e11"))
+    before = (tmp_path / "out" / "recipe.yaml").read_bytes()
+    result = invoke("report", tmp_path / "study.yaml", "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "has changed since its recipe was made" in result.stderr
+    assert (tmp_path / "out" / "recipe.yaml").read_bytes() == before
+
+
+def test_a_folder_of_others_is_not_written_into(tmp_path: Path):
+    write_corpora(tmp_path)
+    (tmp_path / "study.yaml").write_text(STUDY)
+    result = invoke("sweep", tmp_path / "study.yaml", "--out", tmp_path, "--dry-run")
+    assert result.exit_code == 2
+    assert "was not made by mixopt; name an empty or new folder" in result.stderr
+    assert not (tmp_path / "data").exists()

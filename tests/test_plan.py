@@ -312,8 +312,8 @@ def test_given_values_that_rounding_changes_are_named():
     rounded = round_plan(slsqp(asked), asked, 128)
     assert rounded.chosen.batch_tokens == 1024
     notes = " ".join(rounded.notes)
-    assert "batch_tokens was given as 1000 and is 1024, in whole sequences and steps." in notes
-    assert "tokens was given as 3.0e9" in notes
+    assert "batch_tokens was given as 1,000 and is 1,024, in whole sequences and steps." in notes
+    assert "tokens was given as 3,000,500,000 and is 3,000,4" in notes
 
 
 def test_shares_of_less_than_a_token_are_dropped(plan, asked):

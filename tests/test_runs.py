@@ -136,3 +136,15 @@ def test_without_a_proxy_all_runs_are_transformers():
     bare = table(*[{k: v for k, v in record(run, 0.5).items() if k != "proxy"} for run in "ab"])
     assert list(bare.of("transformer")["run"]) == ["a", "b"]
     assert len(bare.of("ngram")) == 0
+
+
+def test_files_that_are_no_tables_are_named(tmp_path):
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(RunsError, match=r"empty\.csv is not a CSV table"):
+        Runs.read(tmp_path / "empty.csv")
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(RunsError, match=r"bad\.parquet is not a parquet table"):
+        Runs.read(tmp_path / "bad.parquet")
+    table().to_pandas().assign(tokens="lots").to_csv(tmp_path / "words.csv", index=False)
+    with pytest.raises(RunsError, match=r"words\.csv, column tokens: could not convert string to float: 'lots'"):
+        Runs.read(tmp_path / "words.csv")

@@ -61,7 +61,9 @@ def _record(folder: Path, run: RunSettings) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
         settings, result = RunSettings.from_dict(content["settings"]), content["result"]
         measured = {name: result[name] for name in _MEASURED}
-    except (ValueError, TypeError, KeyError) as error:
+        for name in ("loss", "bits_per_byte", "epochs"):
+            measured[name] = {key: float(value) for key, value in result[name].items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise RunsError(f"{path} is not the result of a run ({error}); delete it and the run is done again.") from None
     if settings.id != run.id:
         raise RunsError(f"{path} holds run {settings.id}; delete it and the run is done again.")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from mixopt.errors import RunsError
 from mixopt.runs import Runs
 
 SUFFIXES = (".csv",)
@@ -11,4 +12,8 @@ def read(path: Path) -> Runs:
     """Runs from a CSV file with the columns of the vocabulary."""
     import pandas as pd
 
-    return Runs.from_pandas(pd.read_csv(path), str(path))
+    try:
+        frame = pd.read_csv(path)
+    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise RunsError(f"{path} is not a CSV table ({error}); give one with a header and a row a run.") from None
+    return Runs.from_pandas(frame, str(path))

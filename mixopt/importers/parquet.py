@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from mixopt.errors import RunsError
 from mixopt.runs import Runs
 
 SUFFIXES = (".parquet",)
@@ -11,4 +12,8 @@ def read(path: Path) -> Runs:
     """Runs from a parquet file with the columns of the vocabulary."""
     import pandas as pd
 
-    return Runs.from_pandas(pd.read_parquet(path), str(path))
+    try:
+        frame = pd.read_parquet(path)
+    except (ValueError, OSError) as error:  # pyarrow's own errors are ValueErrors
+        raise RunsError(f"{path} is not a parquet table ({error}); delete it, or give one that is.") from None
+    return Runs.from_pandas(frame, str(path))

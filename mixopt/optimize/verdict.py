@@ -118,7 +118,7 @@ def _pruned(mixture: Mapping[str, float], tokens: float) -> dict[str, float]:
 
 def _changed(problem: Problem, chosen: Chosen) -> list[str]:
     return [
-        f"{name} was given as {number(problem.given[name])} and is {number(value)}, in whole sequences and steps."
+        f"{name} was given as {problem.given[name]:,.10g} and is {value:,.10g}, in whole sequences and steps."
         for name, value in _scalars(chosen).items()
         if name in problem.given and value != problem.given[name]
     ]

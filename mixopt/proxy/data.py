@@ -208,6 +208,6 @@ def _digest_of(folder: Path) -> str | None:
         data = load(folder)
         entries = json.loads((folder / "data.json").read_text())
         counts = [len(tokens) == entries["train"][name]["tokens"] for name, tokens in data.train.items()]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return data.digest if all(counts) and data.tokenizer_path.is_file() else None

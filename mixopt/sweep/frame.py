@@ -1,5 +1,6 @@
 """What the runs of a sweep share: the corpora, how much there is of each, and the run that they stand for."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -108,7 +109,8 @@ class Frame:
         return {name: tokens for name, tokens, lacks in wanted if lacks}
 
     def _wanted(self, tokens: float) -> Array:
-        return self.available * min(1.0, tokens / self.target_tokens)
+        # More than the run reads at all cannot be needed.
+        return np.minimum(self.available * min(1.0, tokens / self.target_tokens), tokens)
 
 
 def frame_of(study: Study, counted: Mapping[str, float], data: str = "") -> Frame:
@@ -143,9 +145,11 @@ def target_tokens(study: Study, available: Array) -> float:
     bounds = np.array([*study.share_bounds().values()])
     most = most_tokens(np.array([*study.epoch_caps().values()]) * available, bounds)
     if most < tokens[0]:
+        factor = math.ceil(1000 * tokens[0] / most) / 1000  # rounded so that what is advised suffices
         raise InfeasibleError(
-            f"max_epochs and shares leave {most:.3g} tokens of all corpora; choose.tokens starts at {tokens[0]:.3g}. "
-            f"Raise max_epochs by a factor of {tokens[0] / most:.3g}, or lower choose.tokens to {most:.3g}."
+            f"max_epochs and shares leave {math.floor(most):,} tokens of all corpora; choose.tokens starts at "
+            f"{tokens[0]:,.0f}. Raise max_epochs by a factor of {factor:g}, or lower choose.tokens "
+            f"to {math.floor(most)}."
         )
     high = max(tokens[0], min(tokens[1], flops / 6 / size[0], most))
     low = min(high, max(tokens[0], flops / 6 / size[1]))
