@@ -3,9 +3,9 @@
 On disk a table is flat: one row a run, per-corpus and per-target columns spelled `mixture[web]`, `loss[exam]`.
 """
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from mixopt._discover import available, load
 from mixopt.columns import COLUMNS, Array, Columns
 from mixopt.errors import RunsError
+from mixopt.files import write_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -165,15 +166,12 @@ class Runs:
 
     def write(self, path: str | Path) -> Path:
         """Write .parquet or .csv in one step: a reader sees the old table or the new one, never half."""
-        path = Path(path)
-        part = path.with_name(f".{path.name}.part")
-        frame = self.to_pandas()
-        if path.suffix == ".parquet":
-            frame.to_parquet(part, index=False)
+        frame, content = self.to_pandas(), BytesIO()
+        if Path(path).suffix == ".parquet":
+            frame.to_parquet(content, index=False)
         else:
-            frame.to_csv(part, index=False)
-        os.replace(part, path)
-        return path
+            frame.to_csv(content, index=False)
+        return write_bytes(Path(path), content.getvalue())
 
     def _labels(self, name: str) -> tuple[str, ...]:
         return {"nm": self.corpora, "nk": self.targets}.get(COLUMNS[name].shape, ("",))
