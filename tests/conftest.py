@@ -1,12 +1,12 @@
 """What every test may ask for: one seeded generator, and published tables that live outside the repository."""
 
-import hashlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from benchmarks.tables.row import MissingTable, reference
 
 
 @pytest.fixture
@@ -19,15 +19,10 @@ def reference_table() -> Callable[[str, str], Path]:
     """Path of a published table below $MIXOPT_REFERENCE_DATA, its content verified; the test is skipped without it."""
 
     def find(relative_path: str, sha256: str) -> Path:
-        folder = os.environ.get("MIXOPT_REFERENCE_DATA")
-        if not folder:
-            pytest.skip(f"Set MIXOPT_REFERENCE_DATA to the folder of published tables to check {relative_path}.")
-        path = Path(folder) / relative_path
-        if not path.is_file():
-            pytest.skip(f"{relative_path} is not below MIXOPT_REFERENCE_DATA ({folder}).")
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
-        assert found == sha256, f"{relative_path} has SHA-256 {found}; this test is about {sha256}."
-        return path
+        try:
+            return reference(relative_path, sha256)
+        except MissingTable as missing:
+            pytest.skip(str(missing))
 
     return find
 

@@ -212,12 +212,12 @@ def _from_plain(value: Any) -> Any:
 
 
 def is_wide(name: str) -> bool:
-    """Whether a column has one entry per corpus, `[n, m]`.
+    """Whether a column has several entries a run: one per corpus `[n, m]`, or one per knot of a schedule `[n, q]`.
 
     >>> is_wide("mixture"), is_wide("tokens")
     (True, False)
     """
-    return name in COLUMNS and COLUMNS[name].shape == "nm"
+    return name in COLUMNS and COLUMNS[name].shape in ("nm", "nq")
 
 
 def relu(x: Array) -> Array:
