@@ -20,7 +20,7 @@ from mixopt import pipeline
 from mixopt.columns import Array
 from mixopt.console import progress
 from mixopt.execute import local
-from mixopt.fit.select import Selection
+from mixopt.fit.selection import Selection
 from mixopt.optimize.plan import Plan
 from mixopt.pipeline import Workspace
 from mixopt.proxy.data import TokenData

@@ -4,16 +4,25 @@
 
 CPU seconds. `reached` is the share of starts that end within .1 % of the lowest objective that any method found; all
 minimize the same Huber objective in the same coordinates. scipy gets a few starts, and its time is scaled to 64.
+Boosted trees (scikit-learn) have no start; their time is that of one model on the same runs.
+
+    python benchmarks/fit_speed.py growth
+
+prints how time and memory grow with runs, corpora and targets, with 100 replicates for uncertainty. Wall seconds there
+are on all cores; the largest table takes minutes of CPU and is asked for by `growth full`.
 """
 
+import resource
+import sys
 import time
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import least_squares, minimize
+from scipy.optimize import curve_fit, least_squares, minimize
 
 from mixopt.columns import Array, Columns
 from mixopt.fit.fit import fit
+from mixopt.fit.many import fit_targets
 from mixopt.fit.norms import Huber
 from mixopt.fit.search import LogResidual, solve, space_of
 from mixopt.laws.chinchilla import BESIROGLU, chinchilla, from_paper
@@ -69,6 +78,16 @@ def scipys(law: Law, runs: Columns, starts: Array, method: str, derivative: str)
         return (norm.weight(z[0]) * z[0]) @ slopes[0] + box.precision * (u - box.center)
 
     def one(u: Array) -> float:
+        if method == "curve_fit":
+            inside = np.clip(u, box.lower + 1e-9, box.upper - 1e-9)
+            try:
+                found = curve_fit(
+                    lambda _, *at: residual.value(np.array(at)[None])[0] + residual.target,
+                    np.arange(float(RUNS)), residual.target, inside, bounds=(box.lower, box.upper), loss="huber",
+                )  # fmt: skip
+            except RuntimeError:  # too many evaluations
+                return float("inf")
+            return objective(found[0])
         bounds = np.stack([box.lower, box.upper])
         if method == "L-BFGS-B":
             jac = gradient if derivative == "ours" else None
@@ -90,9 +109,11 @@ def report(name: str, law: Law, runs: Columns, few: int, rng: np.random.Generato
     starts = space_of(law.coefficients).starts(STARTS - 1, rng)
     methods = {"mixopt": ours(law, runs, starts)}
     # Priors are a term of the objective that least_squares cannot take; laws with priors are left to L-BFGS-B.
-    solvers = ("L-BFGS-B",) if space_of(law.coefficients).box.precision.any() else ("L-BFGS-B", "least_squares")
+    solvers = (
+        ("L-BFGS-B",) if space_of(law.coefficients).box.precision.any() else ("L-BFGS-B", "least_squares", "curve_fit")
+    )
     for method in solvers:
-        for derivative in ("2-point", "ours"):
+        for derivative in ("2-point",) if method == "curve_fit" else ("2-point", "ours"):
             label = f"scipy {method}, {'finite differences' if derivative == '2-point' else 'complex step'}"
             methods[label] = scipys(law, runs, starts[:few], method, derivative)
     best = min(float(np.nanmin(ends)) for _, ends in methods.values())
@@ -101,6 +122,45 @@ def report(name: str, law: Law, runs: Columns, few: int, rng: np.random.Generato
         reached = float((ends <= best * 1.001).mean())
         ratio = seconds / methods["mixopt"][0]
         print(f"{label:44} {seconds * STARTS:13.2f} {ratio:8.1f} {reached:8.0%}")
+    label, seconds = "scikit-learn gradient boosting, one model", boosting(law, runs)
+    print(f"{label:44} {seconds:13.2f} {seconds / methods['mixopt'][0] / STARTS:8.1f}")
+
+
+def boosting(law: Law, runs: Columns) -> float:
+    """CPU seconds of scikit-learn's gradient boosting on what the law reads."""
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    features = np.concatenate([np.asarray(runs[name]).reshape(RUNS, -1) for name in law.inputs], 1)
+    before = time.process_time()
+    GradientBoostingRegressor(n_estimators=300, max_depth=3).fit(features, np.log(runs["loss"]))
+    return time.process_time() - before
+
+
+def growth(full: bool) -> None:
+    """Token exchange fitted to 100 to 100,000 runs, 4 to 256 corpora, 1 to 110 targets, two starts each."""
+    print(f"{'runs':>8} {'corpora':>8} {'targets':>8} {'replicates':>10} {'wall s':>8} {'CPU s':>8} {'peak MB':>8}")
+    tables = [(100, 4, 1), (1_000, 4, 1), (10_000, 4, 1), (100_000, 4, 1), (300, 16, 1), (600, 64, 1), (1_000, 256, 1),
+              (512, 16, 8)]  # fmt: skip
+    for runs, corpora, targets in [*tables, (512, 64, 110)] if full else tables:
+        replicates = 100 if runs * corpora < 100_000 else 0
+        wall, cpu = exchange(runs, corpora, targets, replicates)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"{runs:8} {corpora:8} {targets:8} {replicates:10} {wall:8.1f} {cpu:8.1f} {peak:8.0f}", flush=True)
+
+
+def exchange(runs: int, corpora: int, targets: int, replicates: int) -> tuple[float, float]:
+    """Wall and CPU seconds to fit all targets of one table; rates differ by a factor of 1.6 between corpora."""
+    rng = np.random.default_rng(0)
+    law = Constant("E", lower=0.05) + TokenExchange(tuple(f"c{i}" for i in range(corpora)), 1.0)
+    rates = np.exp(0.5 * rng.standard_normal((targets, corpora)))
+    rest = np.tile([0.6, 0.05, 0.4, 0.6], (targets, 1))
+    theta = np.concatenate([np.full((targets, 1), 2.0), rates, rest], 1)
+    table = {"corpus_tokens": rng.dirichlet(np.full(corpora, 0.5), runs)}
+    loss = np.stack([law(one, table) for one in theta], 1) * np.exp(0.003 * rng.standard_normal((runs, targets)))
+    names = tuple(f"t{i}" for i in range(targets))
+    wall, cpu = time.perf_counter(), time.process_time()
+    fit_targets(law, table | {"loss": loss}, targets=names, norm=Huber(0.003), starts=1, replicates=replicates)
+    return time.perf_counter() - wall, time.process_time() - cpu
 
 
 def main() -> None:
@@ -126,4 +186,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["growth"]:
+        growth("full" in sys.argv)
+    else:
+        main()

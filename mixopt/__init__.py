@@ -9,10 +9,16 @@ from mixopt.errors import RunsError as RunsError
 from mixopt.errors import StudyError as StudyError
 from mixopt.fit.fit import Fit as Fit
 from mixopt.fit.fit import fit as fit
+from mixopt.fit.holdout import calibrated as calibrated
+from mixopt.fit.holdout import choose as choose
 from mixopt.fit.holdout import compare as compare
+from mixopt.fit.influence import influence as influence
+from mixopt.fit.many import fit_targets as fit_targets
 from mixopt.fit.norms import Huber as Huber
 from mixopt.fit.norms import Square as Square
 from mixopt.fit.select import select as select
+from mixopt.fit.selection import Selection as Selection
+from mixopt.fit.stack import Stack as Stack
 from mixopt.laws.law import Coefficient as Coefficient
 from mixopt.laws.law import Law as Law
 from mixopt.optimize.plan import Plan as Plan

@@ -13,10 +13,12 @@ from types import ModuleType
 
 # Files that hold a folder's noun rather than one of its kinds.
 _NOUNS: dict[str, frozenset[str]] = {
-    "schedules": frozenset({"schedule"}),
+    "schedules": frozenset({"schedule", "history"}),
     "proxy": frozenset({"face", "data", "model", "shape"}),
     "execute": frozenset({"store"}),
     "emit": frozenset({"face", "write"}),
+    "predictors": frozenset({"predictor", "exponential", "kernels", "smooth", "support", "warp"}),
+    "importers": frozenset({"table"}),
     "laws": frozenset({"law", "combine", "ready"}),
 }
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mixopt._discover import load
 from mixopt.fit.fit import Fit
-from mixopt.fit.select import Selection
+from mixopt.fit.selection import Selection
 from mixopt.optimize.plan import Interval as Ends
 from mixopt.optimize.plan import Plan
 from mixopt.proxy.data import TokenData
@@ -96,8 +96,8 @@ def _provenance(study: Study, selection: Selection, plan: Plan, runs: int, about
         study=study.name,
         study_sha256=study.digest,
         law=selection.law,
-        coefficients={target: _coefficients(fitted) for target, fitted in selection.fits.items()},
-        coefficient_intervals={target: _ends(fitted, plan.level) for target, fitted in selection.fits.items()},
+        coefficients={target: _coefficients(fitted) for target, fitted in selection.laws.items()},
+        coefficient_intervals={target: _ends(fitted, plan.level) for target, fitted in selection.laws.items()},
         runs=runs,
         warnings=selection.warnings + plan.notes + about_text,
     )

@@ -79,6 +79,31 @@ def sweep(
         train_sweep(study, out, executor)
 
 
+@app.command(epilog="Examples: mixopt fit runs.csv --dry-run; mixopt fit runs.csv --columns columns.yaml")
+@_plainly
+def fit(
+    runs: Annotated[Path, typer.Argument(help="A table of runs: CSV, TSV, JSONL, parquet, a folder of a tracker.")],
+    columns: Annotated[Path | None, typer.Option(help="YAML file that says which column means what.")] = None,
+    target: Annotated[
+        list[str] | None, typer.Option(help="A target to fit; several times for more; default all.")
+    ] = None,
+    holdout: Annotated[str, typer.Option(help="larger, mixtures, a number of folds, or auto.")] = "auto",
+    replicates: Annotated[int, typer.Option(min=0, help="Bootstrap fits behind the intervals.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Of starts, folds and replicates.")] = 0,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder; default outputs/<table>-fit.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show how the table is read, fit nothing.")] = False,
+) -> None:
+    """Fit a table of runs: which law predicts unseen runs best, its numbers, and how sure they are."""
+    from mixopt.console_fit import fit_table, show_table
+
+    if dry_run:
+        show_table(runs, columns)
+    else:
+        fit_table(
+            runs, columns=columns, targets=target or [], holdout=holdout, replicates=replicates, seed=seed, out=out
+        )
+
+
 @app.command(epilog="Example: mixopt emit outputs/quickstart/recipe.yaml --to huggingface --to olmo_core")
 @_plainly
 def emit(

@@ -1,6 +1,6 @@
 """The vocabulary: every column that runs, laws and recipes share, with its unit, shape and range.
 
-Shapes use the letters n (runs), m (corpora) and k (targets).
+Shapes use the letters n (runs), m (corpora), k (targets) and q (knots of a schedule).
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class Column:
 VOCABULARY = (
     Column("run", "n", "", "identifier of the run; rows are joined by it, never by position", text=True),
     Column("proxy", "n", "", "kind of model trained: transformer (where the column is missing) or ngram", text=True),
-    Column("status", "n", "", "finished or diverged", text=True),
+    Column("status", "n", "", "finished, diverged or unfinished", text=True),
     Column("schedule", "n", "", "shape of the learning-rate schedule", text=True),
     Column("model_size", "n", "parameters", "non-embedding parameters; NaN for a proxy without a size", 1),
     Column("tokens", "n", "tokens", "tokens trained on, repeats counted", 1),
@@ -59,6 +59,15 @@ VOCABULARY = (
     Column("loss", "nk", "nats/token", "held-out loss of each target", 0, positive=True),
     Column("bits_per_byte", "nk", "bits/byte", "held-out loss of each target, free of the tokenizer"),
     Column("corpus_tokens", "nm", "tokens", "effective tokens of each corpus (a law's intermediate)", 0),
+    Column("step_knots", "nq", "steps", "steps of the knots of the learning rate so far; the last is the row's own", 0),
+    Column("lr_knots", "nq", "", "learning rate at those knots", 0),
+    Column("lr_sum", "n", "", "sum of the learning rate over steps (a law's intermediate)", 0, positive=True),
+    Column("tokenizer", "n", "", "name of the tokenizer; nats per token compare under one alone", text=True),
+    Column("size_counts", "n", "", "what model_size counts: non_embedding (where missing) or all", text=True),
+    Column("initial_loss", "n", "nats/token", "loss of the untrained model; a run that ends above it diverged", 0),
+    Column(
+        "epochs_anneal", "nm", "passes", "passes over each corpus in a second phase; epochs then counts the first", 0
+    ),
 )
 
 COLUMNS: Mapping[str, Column] = {column.name: column for column in VOCABULARY}

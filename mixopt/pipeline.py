@@ -24,7 +24,8 @@ from mixopt.errors import StudyError
 from mixopt.execute.local import Watch
 from mixopt.files import write_bytes, write_json
 from mixopt.fit import screen
-from mixopt.fit.select import Selection, select
+from mixopt.fit.select import select
+from mixopt.fit.selection import Selection
 from mixopt.optimize.plan import Plan
 from mixopt.optimize.problem import Problem, Target
 from mixopt.optimize.slsqp import slsqp
@@ -143,7 +144,7 @@ def fit_laws(work: Workspace, runs: Runs) -> Selection:
     path, key = work.folder / "fit.json", _key(runs.to_pandas().to_csv(), str(weights), str(work.study.seed))
     if (found := _stored(path, key, Selection.from_dict)) is not None:
         return found
-    selection = select(runs, weights, seed=work.study.seed)
+    selection = select(runs, weights, seed=work.study.seed, for_plan=True)
     write_json(path, {"key": key, **selection.to_dict()})
     return selection
 
@@ -165,7 +166,7 @@ def problem_of(study: Study, selection: Selection, available: Mapping[str, float
     caps, bounds = study.epoch_caps(), study.share_bounds()
     return Problem(
         corpora=tuple(study.corpora),
-        targets=tuple(Target(name, target.weight, selection.fits[name]) for name, target in study.targets.items()),
+        targets=tuple(Target(name, target.weight, selection.laws[name]) for name, target in study.targets.items()),
         unique_tokens=np.array([available[name] for name in study.corpora]),
         max_epochs=np.array([caps[name] for name in study.corpora]),
         share_bounds=np.array([bounds[name] for name in study.corpora]),

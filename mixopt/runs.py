@@ -1,37 +1,38 @@
-"""Runs: the table of proxy runs, and the one gate where run data is validated.
+"""Runs: the table of proxy runs.
 
-On disk a table is flat: one row a run, per-corpus and per-target columns spelled `mixture[web]`, `loss[exam]`.
+On disk a table is flat: one row a run, per-corpus and per-target columns spelled `mixture[web]`, `loss[exam]`. A table
+from elsewhere is read with a mapping that says which of its columns means what.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixopt._discover import available, load
 from mixopt.columns import COLUMNS, Array, Columns
 from mixopt.errors import RunsError
 from mixopt.files import write_bytes
+from mixopt.importers.table import Table, in_memory, join, numbers, open_table
+from mixopt.runs_columns import ColumnMap
+from mixopt.runs_complete import Asked, complete
+from mixopt.runs_gate import BITS, NATS, finished, validate
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SUM_TOLERANCE = 1e-6
-_KINDS = {"status": ("finished", "diverged"), "proxy": ("transformer", "ngram")}
-_REQUIRED = ("run", "status", "mixture", "tokens", "loss")
 
 
 @dataclass(frozen=True)
 class Runs:
     """Proxy runs, a row each, as named columns of shape [n], [n, m] (corpora) or [n, k] (targets).
 
-    A table needs run, status, mixture, tokens and loss. Without `proxy` all runs are transformers; without `seed` their
-    noise is not known; what else a law reads it asks for by name.
+    A table needs run, status, mixture and loss; what else a law reads it asks for by name. Without `proxy` all runs are
+    transformers; without `seed` their noise is not known. `loss_unit` is that of the column `loss`: nats/token, or
+    bits/byte. `notes` say what was done to the table when it was read, and what its reader has to know.
 
-    >>> known = {"status": "finished", "tokens": 1e6}
+    >>> known = {"tokens": 1e6}
     >>> runs = Runs.from_records(["web", "code"], ["code"], [
     ...     known | {"run": "a", "mixture": {"web": 0.75, "code": 0.25}, "loss": {"code": 3.1}},
     ...     known | {"run": "b", "mixture": {"web": 0.5, "code": 0.5}, "loss": {"code": 2.9}}])
@@ -45,9 +46,11 @@ class Runs:
     targets: tuple[str, ...]
     columns: Columns
     source: str = "runs"
+    loss_unit: str = NATS
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _validate(self)
+        validate(self)
 
     def __len__(self) -> int:
         return len(self.columns["run"])
@@ -59,12 +62,11 @@ class Runs:
 
     def where(self, mask: Array) -> "Runs":
         """The rows where `mask` [n] is true."""
-        kept = {name: values[mask] for name, values in self.columns.items()}
-        return Runs(self.corpora, self.targets, kept, self.source)
+        return replace(self, columns={name: values[mask] for name, values in self.columns.items()})
 
     def finished(self) -> "Runs":
-        """The runs that did not diverge."""
-        return self.where(self["status"] == "finished")
+        """The runs that are fitted: those that neither diverged nor stopped early."""
+        return self.where(finished(self.columns))
 
     def of(self, proxy: str) -> "Runs":
         """The runs of one kind of proxy; a table without the column `proxy` holds transformers only."""
@@ -83,6 +85,22 @@ class Runs:
             raise RunsError(f"no run in {self.source} measured target {name!r}; measured: {', '.join(self.targets)}.")
         at = self.targets.index(name)
         return {key: (values[:, at] if COLUMNS[key].shape == "nk" else values) for key, values in self.columns.items()}
+
+    def in_bits_per_byte(self) -> "Runs":
+        """The same runs with `loss` in bits per byte, which compare over tokenizers.
+
+        Raises
+        ------
+        RunsError
+            Bits per byte were not measured.
+        """
+        if "bits_per_byte" not in self.columns:
+            raise RunsError(f"{self.source} has no bits_per_byte; they cannot be had from nats per token.")
+        return replace(self, columns={**self.columns, "loss": self.columns["bits_per_byte"]}, loss_unit=BITS)
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """Names of the columns inside the column `name`: corpora, targets, or one without a name."""
+        return {"nm": self.corpora, "nk": self.targets}.get(COLUMNS[name].shape, ("",))
 
     @classmethod
     def from_records(
@@ -103,66 +121,79 @@ class Runs:
         """
         rows = list(records)
         for row in rows:
-            _refuse_unknown(row, COLUMNS, f"{source} run {row.get('run')}")
+            _refuse_unknown(row, f"{source} run {row.get('run')}")
         labels = {"nm": tuple(corpora), "nk": tuple(targets)}
         columns: dict[str, Array] = {}
         for name in COLUMNS:
             if any(name in row for row in rows):
                 columns[name] = _stack(name, rows, labels.get(COLUMNS[name].shape), source)
-        return cls(tuple(corpora), tuple(targets), columns, source)
-
-    def to_pandas(self) -> "pd.DataFrame":
-        """The flat table."""
-        import pandas as pd
-
-        flat: dict[str, Array] = {}
-        for name, values in self.columns.items():
-            for label, column in zip(self._labels(name), np.atleast_2d(values.T), strict=True):
-                flat[f"{name}[{label}]" if label else name] = column
-        return pd.DataFrame(flat)
+        made, unit, notes = complete(columns, corpora, targets, source, Asked())
+        return cls(tuple(corpora), tuple(targets), made, source, unit, tuple(notes))
 
     @classmethod
-    def from_pandas(cls, frame: "pd.DataFrame", source: str = "runs") -> "Runs":
+    def from_table(cls, table: Table, columns: ColumnMap | None = None) -> "Runs":
+        """A table whose columns are in the vocabulary, or said to be by a mapping."""
+        mapping = (columns or ColumnMap()).over(table.meaning)
+        found = mapping.resolve(table, strict=not mapping.entries)
+        asked = Asked(bool(mapping.renormalize), mapping.loss_unit, mapping.speaks_of_states())
+        made, unit, notes = complete(
+            found.columns(table, mapping.entries), found.corpora, found.targets, table.source, asked
+        )
+        return cls(found.corpora, found.targets, made, table.source, unit, (*table.notes, *found.notes(), *notes))
+
+    @classmethod
+    def from_pandas(
+        cls,
+        frame: "pd.DataFrame",
+        source: str = "runs",
+        columns: ColumnMap | Mapping[str, Any] | str | Path | None = None,
+    ) -> "Runs":
         """A table from its flat form; corpora and targets are named by the `mixture[...]` and `loss[...]` columns.
 
         Raises
         ------
         RunsError
-            A column is not in the vocabulary, or a value breaks its contract; the message names row and column.
+            A column is not in the vocabulary, or a value breaks its contract; the message names run and column.
         """
-        corpora, targets = (_labels_of(frame, name, source) for name in ("mixture", "loss"))
-        labels = {"nm": corpora, "nk": targets}
-        flat = {
-            name: [f"{name}[{label}]" for label in labels[column.shape]] if column.shape in labels else [name]
-            for name, column in COLUMNS.items()
-        }
-        _refuse_unknown(frame.columns, [name for names in flat.values() for name in names], source)
-        columns: dict[str, Array] = {}
-        for name, names in flat.items():
-            missing = [one for one in names if one not in frame]
-            if missing and len(missing) < len(names):
-                raise RunsError(f"{source} lacks the column {missing[0]}; give {name} for each name, or for none.")
-            if not missing:
-                values = _to_numpy(frame, names, source)
-                columns[name] = values if COLUMNS[name].shape in labels else values[:, 0]
-        return cls(corpora, targets, columns, source)
+        if len(twice := frame.columns[frame.columns.duplicated()]):
+            raise RunsError(f"{source} has the column {str(twice[0])!r} twice; rename one.")
+        given = {str(name): frame[name].to_numpy() for name in frame.columns}
+        return cls.from_table(in_memory(source, given), ColumnMap.of(columns))
 
     @classmethod
-    def read(cls, path: str | Path) -> "Runs":
-        """A table from a file that an importer knows by its suffix; `write` makes .parquet and .csv.
+    def read(
+        cls,
+        path: str | Path | Sequence[str | Path],
+        columns: ColumnMap | Mapping[str, Any] | str | Path | None = None,
+    ) -> "Runs":
+        """A table from whatever an importer reads; `write` makes .parquet and .csv.
+
+        Parameters
+        ----------
+        path : a file, a folder, an address such as `wandb:entity/project`, or several that describe the same runs,
+            which are joined by the column that `columns` calls `run`
+        columns : which column means what, as values or as a YAML file; needed unless the columns are in the vocabulary
+            or of a layout that an importer recognizes. Columns that it does not name are read if the vocabulary does.
 
         Raises
         ------
         RunsError
-            The file is missing, of a kind that no importer reads, or breaks the contract of its columns.
+            Nothing is there, no importer reads it, or a value breaks the contract of its column.
         """
-        path = Path(path)
-        if not path.is_file():
-            raise RunsError(f"{path} is not there; give a table of runs, e.g. runs.parquet.")
-        readers = {suffix: name for name in available("importers") for suffix in load("importers", name).SUFFIXES}
-        if path.suffix not in readers:
-            raise RunsError(f"{path} ends in {path.suffix!r}; a table of runs ends in {', '.join(sorted(readers))}.")
-        return load("importers", readers[path.suffix]).read(path)
+        mapping = ColumnMap.of(columns)
+        return cls.from_table(_tables(path, mapping), mapping)
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """The flat table; losses in bits per byte are called so."""
+        import pandas as pd
+
+        flat: dict[str, Array] = {}
+        for name, values in self.columns.items():
+            if name == "loss" and self.loss_unit == BITS:
+                continue
+            for label, column in zip(self.labels(name), np.atleast_2d(values.T), strict=True):
+                flat[f"{name}[{label}]" if label else name] = column
+        return pd.DataFrame(flat)
 
     def write(self, path: str | Path) -> Path:
         """Write .parquet or .csv in one step: a reader sees the old table or the new one, never half."""
@@ -173,27 +204,20 @@ class Runs:
             frame.to_csv(content, index=False)
         return write_bytes(Path(path), content.getvalue())
 
-    def _labels(self, name: str) -> tuple[str, ...]:
-        return {"nm": self.corpora, "nk": self.targets}.get(COLUMNS[name].shape, ("",))
+
+def _tables(path: str | Path | Sequence[str | Path], mapping: ColumnMap) -> Table:
+    paths = [path] if isinstance(path, str | Path) else list(path)
+    if not paths:
+        raise RunsError("no table was given; give a file, a folder, or several files to join.")
+    paths += [Path(paths[0]).parent / other for other in mapping.join]
+    if len(paths) == 1:
+        return open_table(paths[0])
+    tables = [open_table(one, layouts=False) for one in paths]
+    return join(tables, mapping.over(tables[0].meaning).run_column())
 
 
-def _to_numpy(frame: "pd.DataFrame", names: Sequence[str], source: str) -> Array:
-    column = names[0].split("[")[0]
-    try:
-        return frame[list(names)].to_numpy(dtype=str if COLUMNS[column].text else float)
-    except ValueError as error:
-        raise RunsError(f"{source}, column {column}: {error}; give plain numbers.") from None
-
-
-def _labels_of(frame: "pd.DataFrame", name: str, source: str) -> tuple[str, ...]:
-    found = tuple(str(c)[len(name) + 1 : -1] for c in frame.columns if str(c).startswith(f"{name}["))
-    if not found:
-        raise RunsError(f"{source} has no {name}[...] column; spell one for each name, e.g. {name}[web].")
-    return found
-
-
-def _refuse_unknown(given: Iterable[Any], known: Iterable[str], source: str) -> None:
-    if unknown := [str(name) for name in given if name not in known]:
+def _refuse_unknown(given: Iterable[Any], source: str) -> None:
+    if unknown := [str(name) for name in given if name not in COLUMNS]:
         raise RunsError(f"{source} has the unknown column {unknown[0]!r}; columns are {', '.join(COLUMNS)}.")
 
 
@@ -202,54 +226,12 @@ def _stack(name: str, rows: Sequence[Mapping[str, Any]], labels: tuple[str, ...]
     if column.text:
         return np.array([str(row.get(name, "")) for row in rows])
     if labels is None:
-        values = [row.get(name) for row in rows]
-        return np.array([np.nan if value is None else float(value) for value in values])
-    default = 0.0 if name in ("mixture", "epochs") else np.nan
+        return numbers([row.get(name) for row in rows], source, name)
+    default, known = 0.0 if name in ("mixture", "epochs") else np.nan, set(labels)
     for row in rows:
-        if unknown := [label for label in row.get(name, {}) if label not in labels]:
+        if not isinstance(row.get(name, {}), Mapping):
+            raise RunsError(f"{source} run {row.get('run')}: {name} is {row[name]!r}; give a value by name.")
+        if unknown := [label for label in row.get(name, {}) if label not in known]:
             raise RunsError(f"{source} run {row.get('run')}: {name} names {unknown[0]!r}; known: {', '.join(labels)}.")
-    return np.array([[row.get(name, {}).get(label, default) for label in labels] for row in rows], dtype=float)
-
-
-def _validate(runs: Runs) -> None:
-    """The gate: every rule that the rest of the package relies on, each with a sentence of its own."""
-    source, columns = runs.source, runs.columns
-    if missing := [name for name in _REQUIRED if name not in columns]:
-        raise RunsError(f"{source} lacks the column {missing[0]!r}; a run needs {', '.join(_REQUIRED)}.")
-    ids, counts = np.unique(columns["run"], return_counts=True)
-    if (counts > 1).any():
-        raise RunsError(f"{source} has run {str(ids[counts > 1][0])!r} {counts.max()} times; each run has one row.")
-    for name, kinds in _KINDS.items():
-        if strange := sorted(set(columns.get(name, kinds)) - set(kinds)):
-            raise RunsError(f"{source} has the {name} {str(strange[0])!r}; it is {' or '.join(kinds)}.")
-    for name, values in columns.items():
-        _check_range(runs, name, values)
-    total = columns["mixture"].sum(-1)
-    if len(bad := np.flatnonzero(np.abs(total - 1) > SUM_TOLERANCE)):
-        raise RunsError(
-            f"{_place(runs, bad[0])}: mixture sums to {total[bad[0]]:.6g}; shares must sum to 1 within "
-            f"{SUM_TOLERANCE:g}. Divide by the sum, or list the missing corpus."
-        )
-    lost = (columns["status"] == "finished")[:, None] & ~COLUMNS["loss"].accepts(columns["loss"])
-    if len(bad := np.argwhere(lost)):
-        row, target = bad[0]
-        raise RunsError(
-            f"{_place(runs, row)} is finished but has the loss {columns['loss'][row, target]:g} for "
-            f"{runs.targets[target]}; it must be in {COLUMNS['loss'].range}. Mark the run diverged if it was lost."
-        )
-
-
-def _check_range(runs: Runs, name: str, values: Array) -> None:
-    column = COLUMNS[name]
-    if column.text or name in ("loss", "bits_per_byte"):
-        return
-    wrong = ~(column.accepts(values) | np.isnan(values))
-    if name in ("mixture", "tokens"):
-        wrong |= np.isnan(values)
-    if len(bad := np.argwhere(wrong)):
-        value = values[tuple(bad[0])]
-        raise RunsError(f"{_place(runs, bad[0][0])}: {name} is {value:g}; it must be in {column.range}.")
-
-
-def _place(runs: Runs, row: int) -> str:
-    return f"{runs.source} row {row + 1} (run {runs.columns['run'][row]})"
+    given = [[row.get(name, {}).get(label, default) for row in rows] for label in labels]
+    return np.stack([numbers(one, source, f"{name}[{label}]") for one, label in zip(given, labels, strict=True)], -1)

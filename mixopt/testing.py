@@ -207,17 +207,22 @@ def simulated_columns(names: Sequence[str], rows: int, corpora: int, rng: np.ran
     mixture = rng.dirichlet(np.full(corpora, 2.0), rows) * 0.97 + 0.03 / corpora
     seen = tokens[:, None] * mixture
     unique = seen / _log_uniform(rng, 0.2, 20, (rows, corpora))
+    peak_lr, steps = _log_uniform(rng, 3e-4, 3e-2, rows), tokens / batch_tokens
     made = {
         "tokens": tokens,
         "model_size": model_size,
         "batch_tokens": batch_tokens,
-        "peak_lr": _log_uniform(rng, 3e-4, 3e-2, rows),
+        "peak_lr": peak_lr,
         "mixture": mixture,
         "unique_tokens": unique,
         "epochs": seen / unique,
-        "steps": tokens / batch_tokens,
+        "steps": steps,
+        "step_knots": steps[:, None] * np.cumsum(mixture, -1),
+        "lr_knots": peak_lr[:, None] * mixture,
+        "lr_sum": peak_lr * steps,
         "flops": 6 * model_size * tokens,
         "corpus_tokens": seen,
+        "epochs_anneal": 0.25 * seen[:, ::-1] / unique,
     }
     if unknown := [name for name in names if name not in made]:
         raise ValueError(
@@ -248,8 +253,8 @@ def _as_used(law: Law, corpora: int) -> Law:
     floor = Constant("base").fix(base=1.0)
     if law.output == "loss":
         return floor + law
-    if law.output == "tokens":
-        return law >> (floor + PowerLaw("tokens", 1e8, "scale", "power").fix(scale=1.0, power=0.5))
+    if law.output in ("tokens", "model_size"):
+        return law >> (floor + PowerLaw(law.output, 1e8, "scale", "power").fix(scale=1.0, power=0.5))
     if law.output == "corpus_tokens":
         total = MixingLaw(tuple(f"{i}" for i in range(corpora)), 1e8)
         return law >> (floor + total.fix(**{name: 0.5 if name == "beta" else 0.0 for name in total.names}))

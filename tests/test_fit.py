@@ -1,19 +1,22 @@
 """fit: oracles by linear algebra and simulation, null directions, the bootstrap, and what is refused."""
 
 import json
+import sys
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from mixopt.errors import FitError
-from mixopt.fit.bootstrap import redraw, resample
+from mixopt.fit.bootstrap import redraw, resample, step_from
 from mixopt.fit.fit import Fit, fit
+from mixopt.fit.levenberg_marquardt import Box
 from mixopt.fit.norms import Huber, Square
 from mixopt.laws.chinchilla import BESIROGLU, chinchilla, from_paper
 from mixopt.laws.constant import Constant
 from mixopt.laws.law import Coefficient, Law
 from mixopt.laws.power_law import PowerLaw
+from mixopt.laws.token_exchange import TokenExchange
 
 TRUTH = from_paper(BESIROGLU)
 
@@ -277,7 +280,7 @@ def test_report_shows_values_intervals_priors_and_bounds(rng):
     law = LogLinear(("a", "b", "c"), (None, (-0.2, 0.5), None), box=0.7)
     text = fit(law, runs, starts=3, replicates=20).report()
     lines = text.splitlines()
-    assert lines[0].split() == ["coefficient", "value", "90%", "interval", "prior", "box"]
+    assert lines[0].split() == ["coefficient", "value", "90%", "interval", "prior", "its", "part", "box"]
     assert "-0.2 +- 0.5" in lines[2]
     assert lines[3].split()[1] == "0.7"
     assert lines[3].endswith("at its end")
@@ -380,3 +383,98 @@ def test_intervals_cover_what_they_say(n):
     rates = np.mean(covered, axis=0)
     assert 0.8 <= rates.min()
     assert rates.max() <= 0.97
+
+
+def test_a_weight_of_two_is_two_rows_alike(rng):
+    """Weights 1 and 2, relative to their mean, against rows written twice; a prior sees the same number of runs."""
+    runs, twice = linear_runs(rng), np.arange(40) % 2 == 0
+    both = {name: np.concatenate([values, values[twice]]) for name, values in runs.items()}
+    law, weight = LogLinear(("a", "b", "c")), np.where(twice, 2.0, 1.0)
+    one = fit(law, runs, norm=Huber(0.005), starts=2, weight=7 * weight)
+    other = fit(law, both, norm=Huber(0.005), starts=2)
+    assert np.allclose(one.theta, other.theta, atol=1e-7)
+    assert one.objective * weight.mean() == pytest.approx(other.objective, rel=1e-7)
+
+
+def test_weights_are_those_of_generalized_least_squares(rng):
+    """Noise of two sizes: weighted by 1 / variance, estimates and their replicates have the textbook's spread."""
+    x, sd = rng.standard_normal((300, 2)), np.where(np.arange(300) % 2, 0.002, 0.04)
+    y = x @ [0.5, -0.2] + sd * rng.standard_normal(300)
+    weight = sd**-2.0
+    fitted = fit(LogLinear(("a", "b")), {"mixture": x, "loss": np.exp(y)}, norm=Square(0.01), weight=weight, starts=2,
+                 replicates=400)  # fmt: skip
+    information = x.T @ (weight[:, None] * x)
+    assert np.allclose(fitted.theta, np.linalg.solve(information, x.T @ (weight * y)), atol=1e-8)
+    assert np.allclose(fitted.replicates.std(0), np.sqrt(np.diag(np.linalg.inv(information))), rtol=0.2)
+    assert fitted.noise == pytest.approx(np.sqrt(1 / weight.mean()), rel=0.15)  # that of a run of the mean weight
+
+
+def test_refuses_weights(rng):
+    runs = linear_runs(rng)
+    with pytest.raises(FitError, match=r"weight has shape \[3\] and the table 40 rows"):
+        fit(LogLinear(("a", "b", "c")), runs, weight=np.ones(3))
+    with pytest.raises(FitError, match=r"Column weight row 0 is 0\.0; it must be a positive number"):
+        fit(LogLinear(("a", "b", "c")), runs, weight=np.arange(40.0))
+
+
+def test_the_part_of_a_prior_is_the_variance_it_leaves(rng):
+    """A Gaussian posterior: its variance over the prior's, and what remains of three is what runs determine."""
+    runs = linear_runs(rng)
+    runs["mixture"] = runs["mixture"] * [1, 0.05, 0]
+    runs["loss"] = np.exp(runs["mixture"] @ [0.5, -0.2, 0] + 0.01 * rng.standard_normal(40))
+    fitted = fit(LogLinear(("a", "b", "c"), (None, (-0.2, 0.03), (1.0, 0.3))), runs, norm=Square(0.01), starts=2)
+    x, precision = runs["mixture"], np.diag([0, 0.03**-2, 0.3**-2])
+    posterior = np.linalg.inv(x.T @ x / 0.01**2 + precision)
+    assert np.allclose(fitted.prior_shares, np.diag(posterior @ precision), atol=1e-8)
+    assert fitted.prior_shares[2] == pytest.approx(1)
+    assert fitted.widening == pytest.approx(np.sqrt(40 / (40 - 3 + fitted.prior_shares.sum())))
+    assert "100%" in fitted.report().splitlines()[3]
+
+
+def test_weak_directions_are_named_apart_from_null_ones(rng):
+    """Two columns a thousandth apart under noise of .01 in 40 runs: their difference is known to 1.6."""
+    runs = linear_runs(rng)
+    runs["mixture"][:, 1] = runs["mixture"][:, 0] + 0.001 * rng.standard_normal(40)
+    runs["loss"] = np.exp(runs["mixture"] @ [0.5, -0.2, 1.0] + 0.01 * rng.standard_normal(40))
+    fitted = fit(LogLinear(("a", "b", "c")), runs, norm=Square(0.01), starts=8)
+    assert fitted.null_directions == ()
+    assert fitted.weak_directions == (
+        "a, b are hardly determined, only their trade: a up, b down by 1.00 times as much changes little",
+    )
+    assert fitted.weak_directions[0] in fitted.cautions()[0]
+    assert fitted.to_dict()["weak_directions"] == list(fitted.weak_directions)
+    assert fit(LogLinear(("a", "b", "c")), linear_runs(rng), norm=Square(0.01), starts=2).weak_directions == ()
+
+
+def test_one_step_is_the_refit_of_a_linear_law(rng):
+    """Weighted least squares with redrawn priors is linear: Newton's first step from the optimum ends there."""
+    runs, counts = linear_runs(rng), rng.multinomial(40, np.full(40, 1 / 40), size=5)
+    x, y, precision = runs["mixture"], np.log(runs["loss"]) / 0.01, np.array([0, 25.0, 4.0])
+    box = Box(np.full(3, -9.0), np.full(3, 9.0), np.zeros(3), precision)
+    u, centers = np.linalg.solve(x.T @ x / 1e-4 + np.diag(precision), x.T @ y / 0.01), rng.standard_normal((5, 3))
+    found = step_from(u, x @ u / 0.01 - y, x / 0.01, box, Square(0.01), counts, centers)
+    for k in range(5):
+        normal = (x.T * counts[k]) @ x / 1e-4 + np.diag(precision)
+        assert np.allclose(found[k], np.linalg.solve(normal, (x.T * counts[k]) @ y / 0.01 + precision * centers[k]))
+
+
+def test_replicates_of_a_wide_law_are_spread_as_full_refits(rng, monkeypatch):
+    """A few steps a replicate against refits to the last digit, on the same draws: predictions and their sd."""
+    corpora = tuple(f"c{i}" for i in range(12))
+    law, h = Constant("E") + TokenExchange(corpora, 1.0), rng.dirichlet(np.ones(12), 160)
+    truth = np.concatenate([[2.0], np.exp(0.5 * rng.standard_normal(12)), [0.6, 0.05, 0.4, 0.6]])
+    runs = {"corpus_tokens": h, "loss": law(truth, {"corpus_tokens": h}) * np.exp(0.003 * rng.standard_normal(160))}
+    new, samples = {"corpus_tokens": rng.dirichlet(np.ones(12), 50)}, []
+    for wide in (10**9, 0):
+        monkeypatch.setattr(sys.modules["mixopt.fit.optimum"], "_WIDE", wide)
+        samples.append(np.log(fit(law, runs, norm=Huber(0.003), starts=4, replicates=100).samples(new)))
+    exact, near = samples
+    assert near.std(0) == pytest.approx(exact.std(0), rel=0.15)
+    assert np.median(np.abs(near - exact) / exact.std(0)) < 0.1
+
+
+def test_memory_grows_with_the_runs_not_with_their_square(rng):
+    """A matrix of runs by runs would take 20 GB here."""
+    x = rng.standard_normal((50_000, 2))
+    runs = {"mixture": x, "loss": np.exp(x @ [0.5, -0.2])}
+    assert np.allclose(fit(LogLinear(("a", "b")), runs, norm=Square(0.01), starts=1).theta, [0.5, -0.2])

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from mixopt.errors import FitError
-from mixopt.fit.fit import fit
-from mixopt.fit.holdout import choose, compare, extrapolated, extrapolation, largest
+from mixopt.fit.fit import Fit, fit
+from mixopt.fit.folds import folds
+from mixopt.fit.holdout import calibrated, choose, compare, extrapolated, extrapolation, largest
 from mixopt.laws.chinchilla import chinchilla
 from mixopt.laws.constant import Constant
 from mixopt.laws.law import Coefficient, Law
 from mixopt.laws.power_law import PowerLaw
+from mixopt.predictors.predictor import Learned, Predictor
 
 
 @dataclass(frozen=True)
@@ -158,3 +160,123 @@ def test_refusals(runs):
     whole = fit(Constant("E"), runs, starts=2)
     with pytest.raises(FitError, match=r"These held-out rows are not larger than those fitted\. Hold out largest"):
         extrapolated(whole, score)
+
+
+@dataclass(frozen=True)
+class Nearest(Predictor):
+    """The loss of the run whose mixture is nearest, for every target at once."""
+
+    inputs = ("mixture",)
+    output = "loss"
+
+    def learn(self, columns, *, seed=0):
+        return LearnedNearest(np.asarray(columns["mixture"]), np.asarray(columns["loss"]))
+
+
+@dataclass(frozen=True)
+class LearnedNearest(Learned):
+    mixture: np.ndarray
+    loss: np.ndarray
+    freedom = 7.0
+
+    def predict(self, columns):
+        away = ((columns["mixture"][:, None] - self.mixture[None]) ** 2).sum(-1)
+        return self.loss[away.argmin(1)]
+
+    def interval(self, columns, level=0.9, *, observation=False):
+        raise NotImplementedError
+
+    def outside(self, columns):
+        return np.zeros(len(columns["mixture"]), bool)
+
+    def to_dict(self):
+        return {}
+
+    @classmethod
+    def from_dict(cls, data):
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Mix(Law):
+    """exp(k + t h), the mixing law of two corpora."""
+
+    inputs = ("mixture",)
+    output = "loss"
+    coefficients = (Coefficient("k", -3, 3), Coefficient("t", -3, 3))
+
+    def __call__(self, theta, columns):
+        return np.exp(theta[..., :1] + theta[..., 1:] * columns["mixture"][..., 0])
+
+
+@pytest.fixture
+def mixtures():
+    rng = np.random.default_rng(2)
+    mixture = np.repeat(rng.dirichlet([1, 1], 20), 2, 0)  # every mixture twice
+    truth = np.array([[1.0, -0.5], [0.5, 0.8]])
+    loss = Mix()(truth, {"mixture": mixture}) * np.exp(0.002 * rng.standard_normal((2, 40)))
+    return {"mixture": mixture, "tokens": np.full(40, 1e8), "loss": loss.T}
+
+
+def test_folds_predict_every_run_once_without_having_seen_it(mixtures):
+    one = mixtures | {"loss": mixtures["loss"][:, 0]}
+    (score,) = compare({"mix": Mix()}, one, holdout=5, starts=4, seed=3)
+    assert len(score.fits) == 5
+    assert score.n == 40
+    masks = folds(one, 5, np.arange(40), seed=3)
+    assert (np.sum(masks, 0) == 1).all()
+    errors = [
+        np.log(fit(Mix(), {n: v[~mask] for n, v in one.items()}, starts=4, seed=3).predict(one) / one["loss"])[mask]
+        for mask in masks
+    ]
+    assert score.rmse == pytest.approx(np.sqrt((np.concatenate(errors) ** 2).mean()), rel=1e-6)
+
+
+def test_a_mixture_is_held_out_with_all_its_runs(mixtures):
+    for mask in folds(mixtures, "mixtures", np.arange(40)):
+        assert (mask[::2] == mask[1::2]).all()
+
+
+def test_laws_and_other_models_are_compared_on_all_targets(mixtures):
+    """The nearest run is a twin of the same mixture when single runs are held out, and another mixture when all are."""
+    candidates = {"mix": Mix(), "nearest": Nearest(), "by target": {"code": Mix(), "math": Mix()}}
+    targets = {"code": 3.0, "math": 1.0}
+    scores = {s.name: s for s in compare(candidates, mixtures, holdout="mixtures", targets=targets, starts=4)}
+    twins = {s.name: s for s in compare(candidates, mixtures, holdout=20, targets=targets, starts=4)}
+    assert scores["mix"].rmse < 0.003 < scores["nearest"].rmse
+    assert twins["nearest"].rmse < 0.005
+    assert scores["by target"].rmse == scores["mix"].rmse
+    assert scores["nearest"].coefficients == 7
+    mix = scores["mix"]
+    assert mix.rmse**2 == pytest.approx(0.75 * mix.targets["code"] ** 2 + 0.25 * mix.targets["math"] ** 2)
+    assert mix.of("math").rmse == mix.targets["math"]
+    assert isinstance(mix.of("math").fitted, Fit)
+    # All took the same compute: what the choice of the mixture predicted best costs is told.
+    assert 0 <= mix.regret < 0.02
+    assert abs(mix.optimism) < 0.02
+    assert choose(tuple(scores.values())).name in ("mix", "by target")
+
+
+def test_a_candidate_that_fails_is_listed_with_the_reason(runs):
+    scores = compare({"chinchilla": chinchilla(), "mixture": Mix()}, runs, holdout="larger", starts=4)
+    assert [score.name for score in scores] == ["chinchilla", "mixture"]
+    assert scores[1].failure.startswith("The runs have no column mixture")
+    assert choose(scores).name == "chinchilla"
+    with pytest.raises(FitError, match=r"mixture could not be fitted: The runs have no column mixture"):
+        _ = scores[1].fitted
+    with pytest.raises(FitError, match=r"No candidate can be fitted\. mixture: The runs have no column mixture"):
+        compare({"mixture": Mix()}, runs, holdout="larger")
+    with pytest.raises(ValueError, match=r"holdout is 'smaller'; give 'larger', 'mixtures', a number of folds"):
+        compare({"chinchilla": chinchilla()}, runs, holdout="smaller")
+
+
+def test_calibrated_is_the_fit_with_the_error_on_larger_runs(runs):
+    law = CANDIDATES["no floor"]
+    fitted = calibrated(law, runs, starts=4, replicates=10)
+    whole = fit(law, runs, starts=4, replicates=10)
+    (score,) = compare({"": law}, runs, holdout="larger", starts=4)
+    assert np.array_equal(fitted.theta, whole.theta)
+    assert fitted.extrapolation == extrapolation(score)
+    assert fitted.reach == score.reach
+    same = runs | {name: np.full(18, 1e9) for name in ("model_size", "tokens")}
+    assert calibrated(Constant("E"), same, starts=2).extrapolation == 0

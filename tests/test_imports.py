@@ -21,8 +21,9 @@ LAYERS = (
     {"sweep"},
     {"proxy"},
     {"execute"},
-    {"runs", "importers"},
+    {"runs", "runs_columns", "runs_entry", "runs_complete", "runs_gate", "runs_guess", "runs_pool", "importers"},
     {"laws"},
+    {"predictors"},
     {"fit"},
     {"schedules"},
     {"cost"},
@@ -32,7 +33,7 @@ LAYERS = (
     {"report"},
     {"testing", "assemble"},
     {"pipeline"},
-    {"console"},
+    {"console", "console_fit"},
     {"cli"},
     {"__init__", "__main__"},
 )
@@ -40,7 +41,7 @@ RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
 FIRST = LAYERS[0]
 # A run is read wherever it was made, and a proxy follows a learning-rate schedule: both modules import next to nothing.
 ALLOWED = {("execute", "runs"), ("proxy", "schedules")}
-NARROW = {"runs": FIRST | {"importers"}, "schedules": FIRST}
+NARROW = {"runs": FIRST | {"importers", "runs_columns", "runs_complete", "runs_gate"}, "schedules": FIRST}
 
 HEAVY = ("torch", "pandas", "matplotlib", "datasets", "scipy.optimize", "sklearn", "tokenizers", "pyarrow")
 

@@ -173,7 +173,7 @@ def test_json_of_a_whole_model_returns_an_equal_law(columns):
 def test_repr_and_description_are_readable():
     law = Constant("E") + PowerLaw("tokens", 1e9, "B", "beta")
     assert "PowerLaw(column='tokens'" in repr(law)
-    assert law.describe(np.array([1.8, 1.06, 0.37])).startswith("E=1.8 + 1.06 (tokens/1e+09)^-0.37")
+    assert law.describe(np.array([1.8, 1.06, 0.37])) == "1.8 + 2266 / tokens^0.37"
 
 
 def test_helpers_are_right_and_complex_safe():
@@ -209,7 +209,7 @@ def test_helpers_are_right_and_complex_safe():
         (lambda: Constant("E").fix(E=1.0).fix(E=2.0), r"Coefficient E is already held at 1; fix the law it came from"),
         (lambda: Constant("E").fix(E=np.nan), r"Coefficient E is held at nan; give a finite number"),
         (lambda: Fixed(Constant("E"), (("E", 1.0),)).fix(A=1.0), r"Constant has no coefficient A"),
-        (lambda: law_from_dict({"law": "Magic"}), r"There is no law named 'Magic'; there are Chain, .*entry point"),
+        (lambda: law_from_dict({"law": "Magic"}), r"There is no law named 'Magic'; there are .*Chain, .*entry point"),
     ],
 )
 def test_refusals(make, message):

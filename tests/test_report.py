@@ -14,7 +14,8 @@ import pytest
 
 from mixopt.execute import simulate
 from mixopt.fit.fit import fit
-from mixopt.fit.select import Selection, select
+from mixopt.fit.select import select
+from mixopt.fit.selection import Selection
 from mixopt.laws.ready import candidates, units
 from mixopt.optimize.plan import Plan
 from mixopt.optimize.problem import Problem, Target
@@ -116,7 +117,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     study = study.model_copy(update={"corpora": renamed})
     runs = simulate.execute(design(frame_of(study, COUNTED)), tmp_path_factory.mktemp("sweep"))
     weights = {name: target.weight for name, target in study.targets.items()}
-    selection = select(runs, weights, replicates=20)
+    selection = select(runs, weights, replicates=20, for_plan=True)
     plan = plan_of(study, selection)
     return Outcome(study, runs, selection, plan, recipe_of(study, plan), COUNTED)
 

@@ -77,21 +77,21 @@ def test_diverged_runs_are_kept_and_can_be_left_out():
         ({"tokens": np.inf}, r"row 2 \(run b\): tokens is inf; it must be in \[1, inf\)"),
         ({"peak_lr": 0.0}, r"row 2 \(run b\): peak_lr is 0; it must be in \(0, inf\)"),
         ({"learning_rate": 1.0}, "run b has the unknown column 'learning_rate'; columns are run, proxy, status"),
-        ({"run": "a"}, "has run 'a' 2 times; each run has one row"),
-        ({"status": "done"}, "has the status 'done'; it is finished or diverged"),
+        ({"run": "a"}, r"has run 'a' twice at 1e\+06 tokens, in rows 1 and 2, with loss\[code\] 3.25 and 3.5; keep"),
+        ({"status": "done"}, "has the status 'done'; it is finished, diverged or unfinished"),
         ({"proxy": ""}, "has the proxy ''; it is transformer or ngram"),
     ],
 )
 def test_bad_rows_are_refused_with_their_place(changes, sentence):
     with pytest.raises(RunsError, match=sentence):
-        table(record("a", 0.5), record("b", 0.5) | changes)
+        table(record("a", 0.25), record("b", 0.5) | changes)
 
 
 def test_bad_tables_are_refused(tmp_path):
     with pytest.raises(RunsError, match=r"no\.parquet is not there"):
         Runs.read(tmp_path / "no.parquet")
     (tmp_path / "runs.xlsx").write_text("")
-    with pytest.raises(RunsError, match=r"ends in '\.xlsx'; a table of runs ends in \.csv, \.parquet"):
+    with pytest.raises(RunsError, match=r"ends in '\.xlsx'; a table of runs ends in \.csv, .*\.parquet"):
         Runs.read(tmp_path / "runs.xlsx")
     frame = table().to_pandas()
     with pytest.raises(RunsError, match="unknown column 'learning_rate'"):
@@ -100,10 +100,8 @@ def test_bad_tables_are_refused(tmp_path):
         Runs.from_pandas(frame.rename(columns={"unique_tokens[code]": "unique_tokens[cod]"}))
     with pytest.raises(RunsError, match=r"lacks the column unique_tokens\[web\]; give unique_tokens for each name, or"):
         Runs.from_pandas(frame.drop(columns="unique_tokens[web]"))
-    with pytest.raises(RunsError, match=r"no mixture\[\.\.\.\] column"):
-        Runs.from_pandas(pd.DataFrame({"run": ["a"], "loss[code]": [3.0]}))
-    with pytest.raises(RunsError, match="lacks the column 'tokens'"):
-        Runs.from_pandas(frame.drop(columns="tokens"))
+    with pytest.raises(RunsError, match=r"no loss\[\.\.\.\] column .*spell one for each target, e\.g\. loss\[exam\]"):
+        Runs.from_pandas(pd.DataFrame({"run": ["a"], "mixture[code]": [1.0]}))
 
 
 def test_unknown_targets_and_columns_are_named():
@@ -146,5 +144,104 @@ def test_files_that_are_no_tables_are_named(tmp_path):
     with pytest.raises(RunsError, match=r"bad\.parquet is not a parquet table"):
         Runs.read(tmp_path / "bad.parquet")
     table().to_pandas().assign(tokens="lots").to_csv(tmp_path / "words.csv", index=False)
-    with pytest.raises(RunsError, match=r"words\.csv, column tokens: could not convert string to float: 'lots'"):
+    with pytest.raises(RunsError, match=r"words\.csv row 1: tokens is 'lots'; give plain numbers"):
         Runs.read(tmp_path / "words.csv")
+
+
+def test_what_a_table_leaves_out_is_filled_in_and_said():
+    """Chinchilla's runs are a model size, a compute and a loss each: no run, status, mixture or tokens."""
+    frame = pd.DataFrame({"model_size": [1e8, 2e8, 4e8], "flops": [6e18, 6e18, 6e18], "loss": [3.2, 3.0, 2.9]})
+    runs = Runs.from_pandas(frame, "chinchilla")
+    assert (runs.corpora, runs.targets) == (("all",), ("loss",))
+    assert runs["run"].tolist() == ["1", "2", "3"]
+    assert runs["mixture"].tolist() == [[1.0], [1.0], [1.0]]
+    assert runs["status"].tolist() == ["finished"] * 3
+    np.testing.assert_allclose(runs["tokens"], [1e10, 5e9, 2.5e9])
+    said = " ".join(runs.notes)
+    for what in ("rows are numbered", "tells no mixture", "tokens = flops / (6 * model_size)"):
+        assert what in said
+    assert runs.where(runs["model_size"] > 1e8).finished().of("transformer").notes == runs.notes
+
+
+def test_losses_say_whether_a_run_diverged_where_the_table_does_not():
+    """Diverged runs are kept, marked, left out of the fit and counted; a run with half its losses is unfinished."""
+    loss = {"loss[web]": [3.0, np.nan, np.inf, -1.0, 9.0, 3.1], "loss[code]": [2.0, np.nan, 2.0, 2.0, 2.0, np.nan]}
+    frame = pd.DataFrame({"run": list("abcdef"), "tokens": 1e9, "initial_loss": 8.0} | loss)
+    runs = Runs.from_pandas(frame)
+    assert runs["status"].tolist() == ["finished", "diverged", "diverged", "diverged", "diverged", "unfinished"]
+    assert runs.finished()["run"].tolist() == ["a"]
+    said = " ".join(runs.notes)
+    assert "4 rows of runs with a loss that is missing, infinite, not positive or above the initial one" in said
+    assert "4 rows of 6 belong to diverged runs" in said
+    assert "unfinished runs, not fitted: f" in said
+    with pytest.raises(RunsError, match=r"row 5 \(run e\) is finished with the loss 9, above its initial loss 8"):
+        Runs.from_pandas(frame.assign(status=["finished", *["diverged"] * 3, "finished", "unfinished"]))
+
+
+def test_checkpoints_of_a_run_are_several_rows_and_warned_of():
+    runs = table(*[record("a", 0.5, tokens=t, loss={"code": 4 - t / 1e6, "exam": 3.0}) for t in (1e5, 5e5, 1e6)])
+    assert len(runs) == 3
+    assert any("Mid-run checkpoints are not short runs" in note for note in runs.notes)
+    with pytest.raises(
+        RunsError, match=r"has run 'a' twice at 1e\+06 tokens, in rows 1 and 2, the same in every column"
+    ):
+        table(record("a", 0.5), record("a", 0.5))
+
+
+def test_bits_per_byte_alone_are_losses_in_bits_per_byte(tmp_path):
+    frame = table().to_pandas()
+    alone = frame.rename(columns={"loss[code]": "bits_per_byte[code]", "loss[exam]": "bits_per_byte[exam]"})
+    runs = Runs.from_pandas(alone)
+    assert runs.loss_unit == "bits/byte"
+    assert runs.target("exam")["loss"].tolist() == [3.75, 3.25]
+    assert any("bits per byte" in note for note in runs.notes)
+    again = Runs.read(runs.write(tmp_path / "bits.csv"))
+    assert again.loss_unit == "bits/byte"
+    assert again.target("exam")["loss"].tolist() == [3.75, 3.25]
+    assert table().loss_unit == "nats/token"
+    with pytest.raises(RunsError, match="has no bits_per_byte; they cannot be had from nats"):
+        table().in_bits_per_byte()
+
+
+def test_nats_of_two_tokenizers_do_not_compare_and_bits_do():
+    bits = {"bits_per_byte": {"code": 1.0, "exam": 1.1}}
+    rows = [record("a", 0.25, tokenizer="gpt2", **bits), record("b", 0.75, tokenizer="llama", **bits)]
+    with pytest.raises(
+        RunsError, match="losses of the tokenizers 'gpt2' and 'llama' in nats per token, which do not comp"
+    ):
+        table(*rows)
+    frame = pd.DataFrame([{"run": r["run"], "tokenizer": r["tokenizer"], "tokens": 1e6} for r in rows])
+    flat = {"bits_per_byte[code]": 1.0, "loss[code]": 3.0, "mixture[web]": 1.0}
+    runs = Runs.from_pandas(frame.assign(**flat), columns={"loss_unit": "bits/byte"})
+    assert runs.loss_unit == "bits/byte"
+    assert runs.target("code")["loss"].tolist() == [1.0, 1.0]
+
+
+def test_sizes_with_and_without_embeddings_are_not_mixed():
+    with pytest.raises(
+        RunsError, match=r"with embeddings for some runs and without for others \(size_counts is all and"
+    ):
+        table(record("a", 0.25, size_counts="all"), record("b", 0.75, size_counts="non_embedding"))
+
+
+def test_tokens_and_unique_tokens_that_were_swapped_are_found():
+    """Of datablations' runs none trains on fewer tokens than are unique to it; swapped, all do."""
+    frame = pd.DataFrame({"run": list("abc"), "tokens": [8e9, 4e9, 32e9], "unique_tokens": [4e9] * 3, "loss": 3.0})
+    Runs.from_pandas(frame)
+    swapped = frame.rename(columns={"tokens": "unique_tokens", "unique_tokens": "tokens"})
+    sentence = r"row 1 \(run a\): tokens is 4e\+09, less than its unique_tokens 8e\+09; they look swapped"
+    with pytest.raises(RunsError, match=sentence):
+        Runs.from_pandas(swapped)
+    told = swapped.assign(epochs=[2.0, 1.0, 8.0])
+    with pytest.raises(RunsError, match="they look swapped"):
+        Runs.from_pandas(told)
+    Runs.from_pandas(frame.assign(epochs=[2.0, 1.0, 8.0]))
+    # A corpus that is larger than any run has one size; that is no swap.
+    Runs.from_pandas(pd.DataFrame({"run": list("ab"), "tokens": [1e9, 2e9], "unique_tokens": 1e12, "loss": 3.0}))
+
+
+def test_what_runs_cannot_tell_is_said():
+    same = Runs.from_records(("web", "code"), TARGETS, [record("a", 1.0, tokens=1e6), record("b", 1.0, tokens=2e6)])
+    said = " ".join(same.notes)
+    assert "No run used code" in said
+    assert "All runs have one mixture" in said

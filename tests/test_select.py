@@ -10,7 +10,8 @@ from mixopt.errors import FitError
 from mixopt.execute import simulate
 from mixopt.fit import screen
 from mixopt.fit.cautions import cautions
-from mixopt.fit.select import Selection, select
+from mixopt.fit.select import select
+from mixopt.fit.selection import Selection
 from mixopt.runs import Runs
 from mixopt.study import Study
 from mixopt.sweep.design import design
@@ -43,7 +44,7 @@ def runs(framed: Frame, tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @pytest.fixture(scope="module")
 def selection(runs: Runs) -> Selection:
-    return select(runs, WEIGHTS, replicates=100)
+    return select(runs, WEIGHTS, replicates=100, for_plan=True)
 
 
 def larger(framed: Frame, share: float, tokens: float = 1.2e6) -> RunSettings:
@@ -148,7 +149,7 @@ def test_warnings_say_what_to_know(runs: Runs, selection: Selection):
     status[at] = "diverged"
     diverged = Runs(runs.corpora, runs.targets, {**runs.columns, "status": status})
     once = diverged.where(diverged["seed"] == 0)
-    said = select(once, WEIGHTS, replicates=20).warnings
+    said = select(once, WEIGHTS, replicates=20, for_plan=True).warnings
     assert any(
         "1 of" in warning and "diverged; they are kept in the table and not fitted" in warning for warning in said
     )
@@ -171,14 +172,14 @@ def test_what_the_runs_leave_to_priors_is_said(runs: Runs, selection: Selection)
         return "\n".join(cautions(changed, selection.fits, selection.noise))
 
     same, size = np.ones(len(full)), full["model_size"]
-    assert "prior's guess" not in said()
+    assert "was not measured" not in said()
     assert "Size and tokens rise together" not in said()
-    assert "All runs have one peak_lr, so the best is a prior's guess." in said(peak_lr=0.01 * same)
-    assert "All runs have one batch_tokens, so the best is a prior's guess." in said(batch_tokens=256 * same)
+    assert "All runs have one peak_lr, so the best was not measured." in said(peak_lr=0.01 * same)
+    assert "All runs have one batch_tokens, so the best was not measured." in said(batch_tokens=256 * same)
     diagonal = said(tokens=20 * size)
     assert "Size and tokens rise together in these runs, so their effects cannot be told apart; add runs" in diagonal
     one = said(model_size=1e5 * same)
-    assert "All runs have one model_size, so what a larger model gains is a prior's guess." in one
+    assert "All runs have one model_size, so what a larger model gains was not measured." in one
     assert "Size and tokens" not in one
 
 
@@ -189,7 +190,7 @@ def without(runs: Runs, *names: str) -> Runs:
 def test_a_table_of_ones_own_needs_no_proxy_and_no_seed(runs: Runs):
     """Every column but the ten that the laws read may be missing."""
     own = without(runs.of("transformer"), "proxy", "seed", "schedule", "epochs", "steps", "flops", "seconds")
-    found = select(own, WEIGHTS, replicates=5)
+    found = select(own, WEIGHTS, replicates=5, for_plan=True)
     assert "token_exchange_rates" not in [candidate.name for candidate in found.candidates]
     assert found.agreement == {}
     assert np.isnan(found.noise["python_code"])
@@ -200,9 +201,9 @@ def test_a_table_of_ones_own_needs_no_proxy_and_no_seed(runs: Runs):
 def test_a_table_that_lacks_columns_is_refused_with_all_their_names(runs: Runs):
     lacking = without(runs, "model_size", "unique_tokens", "batch_tokens", "peak_lr", "epochs")
     with pytest.raises(
-        FitError, match=r"runs lacks the columns model_size, batch_tokens, .*; the laws read them\. Add"
+        FitError, match=r"runs lacks the columns model_size, batch_tokens, .*, which a plan needs\. Add"
     ) as e:
-        select(lacking, WEIGHTS)
+        select(lacking, WEIGHTS, for_plan=True)
     assert all(name in str(e.value) for name in ("unique_tokens", "peak_lr", "epochs"))
     with pytest.raises(FitError, match="runs has no finished transformer run; laws are fitted to these"):
         select(runs.of("ngram"), WEIGHTS)
@@ -221,6 +222,6 @@ def test_weights_that_weigh_nothing_are_refused(runs: Runs, weights: dict[str, f
 
 def test_a_screen_of_next_to_nothing_is_left_out(runs: Runs):
     few = runs.where((runs["proxy"] == "transformer") | (np.cumsum(runs["proxy"] == "ngram") <= 2))
-    found = select(few, WEIGHTS, replicates=5)
+    found = select(few, WEIGHTS, replicates=5, for_plan=True)
     assert found.agreement == {}
     assert "token_exchange_rates" not in [candidate.name for candidate in found.candidates]

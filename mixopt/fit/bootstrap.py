@@ -1,14 +1,17 @@
-"""Bootstrap over runs: which runs count how often in each replicate, and the fits that follow."""
+"""Bootstrap over runs: which runs count how often in each replicate, and where priors are centered."""
 
 from collections.abc import Sequence
 from zlib import crc32
 
 import numpy as np
 
-from mixopt.columns import Array, Columns
+from mixopt.columns import Array
+from mixopt.fit.levenberg_marquardt import Box
 from mixopt.fit.norms import Norm
-from mixopt.fit.search import solve, space_of
-from mixopt.laws.law import Coefficient, Law
+from mixopt.laws.law import Coefficient
+
+# A step is cut off where it moves a coefficient by this, a factor of e: slopes are others there.
+_FARTHEST = 1.0
 
 
 def resample(run: Array, replicates: int, seed: int) -> Array:
@@ -57,21 +60,44 @@ def redraw(coefficients: Sequence[Coefficient], replicates: int, seed: int) -> A
     return centers
 
 
-def bootstrap(law: Law, columns: Columns, theta: Array, norm: Norm, counts: Array, centers: Array) -> Array:
-    """Coefficients refitted from the full fit to each replicate's counts and centers of priors, `[s, p]`."""
-    space = space_of(law.coefficients)
-    starts = np.tile(space.to_search(theta), (len(counts), 1))
-    return space.to_theta(solve(law, columns, starts, norm, counts, centers).u)
+def step_from(u: Array, z: Array, slopes: Array, box: Box, norm: Norm, counts: Array, centers: Array) -> Array:
+    r"""One Newton step from an optimum to each replicate's, all of them with the same slopes: `[s, p]`.
+
+    .. math:: u_r = u - \left(\kappa\, J^T C_r J + P\right)^{-1} \left(J^T C_r \psi(z) + P (u - c_r)\right)
+
+    with :math:`C_r` the counts and :math:`\kappa` the mean curvature of the norm, as in the variance of an M-estimator
+    (Huber 1981): the curvature of single runs jumps where residuals cross a threshold, its mean does not. All
+    :math:`J^T C_r J` are one product of matrices, so that a replicate costs little more than its own p equations.
+
+    Parameters
+    ----------
+    u, z, slopes : the optimum `[p]`, its scaled residuals `[n]` and their slopes `[n, p]`
+    counts, centers : of each replicate, `[s, n]` and `[s, p]`
+    """
+    p, upper = len(u), np.triu_indices(len(u))
+    curvature = np.empty((len(counts), p, p))
+    curvature[:, *upper] = counts @ (norm.curvature(z).mean().clip(0.05) * slopes[:, upper[0]] * slopes[:, upper[1]])
+    curvature[:, *upper[::-1]] = curvature[:, *upper]
+    pull = norm.weight(z) * z
+    slope = (counts * pull) @ slopes + box.precision * (u - centers)
+    outward = pull @ slopes + box.precision * (u - box.center)
+    free = ~(((u <= box.lower) & (outward > 0)) | ((u >= box.upper) & (outward < 0)))
+    curvature *= free[:, None] & free
+    # A direction that neither runs nor priors determine is not moved along.
+    least = 1e-12 * np.diagonal(curvature, axis1=1, axis2=2).max(1, initial=1e-12)
+    curvature[:, range(p), range(p)] += box.precision * free + ~free + least[:, None]
+    move = -np.linalg.solve(curvature, (slope * free)[..., None])[..., 0]
+    move *= np.minimum(1.0, _FARTHEST / np.abs(move).max(1, keepdims=True, initial=_FARTHEST))
+    return np.clip(u + move, box.lower, box.upper)
 
 
-def widening(runs: int, rank: int) -> float:
-    r"""Factor by which replicates of a fit with `rank` determined coefficients lie too close: sqrt(runs/(runs - rank)).
+def widening(runs: int, freedom: float) -> float:
+    r"""Factor by which replicates lie too close where runs determine `freedom` numbers: sqrt(runs/(runs - freedom)).
 
-    Fitted residuals are smaller than the noise by :math:`(1 - p / n)^{1/2}`, and replicates drawn from them as much
-    too close. Predictions are spread by the inverse; coefficients are not, because on a curved valley of the objective
-    that would leave it.
+    Fitted residuals are smaller than the noise by :math:`(1 - \nu / n)^{1/2}`, and replicates drawn from them as much
+    too close. Numbers that priors determine do not count: they follow no residual.
 
     >>> round(widening(64, 22), 3)
     1.234
     """
-    return float(np.sqrt(runs / max(runs - rank, 1)))
+    return float(np.sqrt(runs / max(runs - freedom, 1)))

@@ -21,17 +21,19 @@ _GUESSED = {
 
 def cautions(runs: Runs, fits: Mapping[str, Fit], noise: Mapping[str, float]) -> list[str]:
     """Sentences about all transformer runs, diverged ones too, and about the fit of each target to the others."""
-    largest_size, said = float(np.nanmax(runs["model_size"])), list[str]()
-    if largest_size < RELIABLE_SIZE:
+    said = list[str]()
+    sizes = runs.columns.get("model_size", np.array([np.inf]))
+    if (largest_size := float(np.nanmax(sizes))) < RELIABLE_SIZE:
         said.append(
             f"The largest proxy has {largest_size:,.0f} parameters. Proxies under 15M do not rank mixtures for large "
             "models reliably (rank correlation .73 at 1M against .89 above 15M, arXiv:2602.12237): this shows the "
             "method, not a production mixture."
         )
-    if diverged := int((runs["status"] == "diverged").sum()):
-        said.append(f"{diverged} of {len(runs)} transformer runs diverged; they are kept in the table and not fitted.")
+    for state, words in {"diverged": "diverged", "unfinished": "did not finish"}.items():
+        if lost := int((runs["status"] == state).sum()):
+            said.append(f"{lost} of {len(runs)} transformer runs {words}; they are kept in the table and not fitted.")
     if not np.isfinite(list(noise.values())).all():
-        said.append("No run was repeated with another seed, so the noise is not known. Set sweep.replicates to 3.")
+        said.append("No run was repeated with another seed, so the noise is not known. Repeat some with other seeds.")
     said += _untold(runs.finished())
     for target, fitted in fits.items():
         said += [f"{target}: {caution}" for caution in fitted.cautions()]
@@ -40,8 +42,10 @@ def cautions(runs: Runs, fits: Mapping[str, Fit], noise: Mapping[str, float]) ->
 
 def _untold(runs: Runs) -> list[str]:
     """What the design of the runs leaves to priors."""
-    constant = [name for name in _GUESSED if np.ptp(runs[name]) == 0]
-    said = [f"All runs have one {name}, so {_GUESSED[name]} is a prior's guess." for name in constant]
+    constant = [name for name in _GUESSED if name in runs.columns and np.ptp(runs[name]) == 0]
+    said = [f"All runs have one {name}, so {_GUESSED[name]} was not measured." for name in constant]
+    if not {"model_size", "tokens"} <= set(runs.columns):
+        return said
     size, tokens = (np.log(runs[name]) for name in ("model_size", "tokens"))
     if np.ptp(size) and np.ptp(tokens) and abs(np.corrcoef(size, tokens)[0, 1]) > _COLLINEAR:
         said.append(

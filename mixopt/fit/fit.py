@@ -11,19 +11,16 @@ import numpy as np
 
 from mixopt.columns import Array, Columns
 from mixopt.errors import FitError
-from mixopt.fit.bootstrap import bootstrap, redraw, resample, widening
-from mixopt.fit.gate import check
-from mixopt.fit.identify import null_directions
-from mixopt.fit.levenberg_marquardt import Solutions
+from mixopt.fit.bootstrap import widening
+from mixopt.fit.gate import check, grouping
 from mixopt.fit.norms import Huber, Norm, norm_from_dict, norm_to_dict
-from mixopt.fit.search import LogResidual, Space, solve, space_of
+from mixopt.fit.optimum import Optimum, Problem, optima
+from mixopt.fit.search import space_of
 from mixopt.fit.table import table
 from mixopt.laws.law import Law, is_wide, law_from_dict
 
 _VERSION = 1
-_DEFAULT_NORM = Huber(1e-3)
-# A start agrees when its objective is within this share of the best; the second term is for fits without residuals.
-_AGREES, _EXACT = 1e-3, 1e-9
+DEFAULT_NORM = Huber(1e-3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +41,8 @@ class Fit:
     widening : factor by which predictions of replicates are spread about the fit's, for the coefficients fitted
     extrapolation : relative sd that predictions carry at `reach` beyond the largest run, from a hold-out of runs
     reach : how far beyond its largest run that hold-out predicted, in e-folds of compute
+    weak_directions : in words, what runs and priors leave open by a factor of e or more
+    prior_shares : [p], how far each coefficient rests on its prior: 0 where runs decide, 1 where they say nothing
     """
 
     law: Law
@@ -59,6 +58,8 @@ class Fit:
     widening: float = 1.0
     extrapolation: float = 0.0
     reach: float = 1.0
+    weak_directions: tuple[str, ...] = ()
+    prior_shares: Array = field(default_factory=lambda: np.zeros(0))
 
     @property
     def log_loss_objective(self) -> float:
@@ -138,6 +139,7 @@ class Fit:
     def cautions(self) -> tuple[str, ...]:
         """What a reader should know before trusting the fit, in sentences; empty if nothing."""
         said = [f"{words}. Fix one, or add runs that tell them apart." for words in self.null_directions]
+        said += [f"{words}. Add runs that tell more, or a prior." for words in self.weak_directions]
         if self.agreement < 0.2:
             said.append(
                 f"{self.agreement:.0%} of the starts agree on the best objective. Fit with more starts, add runs, or "
@@ -178,6 +180,8 @@ class Fit:
             "widening": self.widening,
             "extrapolation": self.extrapolation,
             "reach": self.reach,
+            "weak_directions": list(self.weak_directions),
+            "prior_shares": self.prior_shares.tolist(),
         }
 
     @classmethod
@@ -197,6 +201,8 @@ class Fit:
             "theta": np.array(data["theta"], float),
             "norm": norm_from_dict(data["norm"]),
             "null_directions": tuple(data["null_directions"]),
+            "weak_directions": tuple(data.get("weak_directions", ())),
+            "prior_shares": np.array(data.get("prior_shares", ()), float),
             "support": {name: (float(low), float(high)) for name, (low, high) in data["support"].items()},
             "replicates": np.array(data["replicates"], float).reshape(-1, len(law.coefficients)),
         }
@@ -211,11 +217,12 @@ def fit(
     law: Law,
     columns: Columns,
     *,
-    norm: Norm = _DEFAULT_NORM,
+    norm: Norm = DEFAULT_NORM,
     starts: int = 64,
     seed: int = 0,
     replicates: int = 0,
     run: Array | None = None,
+    weight: Array | None = None,
 ) -> Fit:
     r"""Coefficients of a law that fit runs best, from many starts.
 
@@ -235,11 +242,13 @@ def fit(
     seed : of the starts and of the bootstrap
     replicates : bootstrap fits, over runs and the centers of priors
     run : [n], which run each row belongs to; the column `run` if there is one, else each row is a run
+    weight : [n], how much each row counts, in proportion to 1 / variance of its noise: positive, and divided by their
+        mean, so that only ratios matter. Where the mean is 1, a row of weight 2 counts as two rows alike
 
     Raises
     ------
     FitError
-        A column is missing, a row's output is not positive or an input not finite, or rows are fewer than
+        A column is missing, a weight or a row's output is not positive or an input not finite, or rows are fewer than
         coefficients.
 
     Examples
@@ -257,65 +266,30 @@ def fit(
     array([2.0375])
     """
     check(law, columns, starts, replicates)
-    u, objective, agreement = _search(law, columns, norm, starts, seed)
-    n, theta = len(columns[law.output]), space_of(law.coefficients).to_theta(u)
-    noise, null = _diagnose(law, columns, u, norm)
-    run = np.asarray(columns.get("run", np.arange(n)) if run is None else run)
-    draws = np.empty((0, len(theta)))
-    if replicates:
-        counts, centers = resample(run, replicates, seed), redraw(law.coefficients, replicates, seed)
-        draws = bootstrap(law, columns, theta, norm, counts, centers)
+    run, weight = grouping(columns, len(columns[law.output]), run, weight)
+    problem = Problem(law.output, law, np.log(np.asarray(columns[law.output], float)), norm)
+    (found,) = optima([problem], columns, starts=starts, seed=seed, replicates=replicates, run=run, weight=weight)
+    return to_fit(problem, found, columns, run)
+
+
+def to_fit(problem: Problem, found: Optimum, columns: Columns, run: Array) -> Fit:
+    """What is kept of an optimum."""
+    law = problem.law
     return Fit(
         law=law,
-        theta=theta,
-        norm=norm,
-        objective=objective,
-        agreement=agreement,
-        null_directions=null,
-        noise=noise,
-        n=n,
+        theta=space_of(law.coefficients).to_theta(found.u),
+        norm=problem.norm,
+        objective=found.objective,
+        agreement=found.agreement,
+        null_directions=found.known.null,
+        noise=found.known.noise,
+        n=len(problem.log_output),
         support=_support(law, columns),
-        replicates=draws,
-        widening=widening(len(np.unique(run)), len(theta) - len(null)),
+        replicates=found.replicates,
+        widening=widening(len(np.unique(run)), found.known.freedom),
+        weak_directions=found.known.weak,
+        prior_shares=found.known.prior_shares,
     )
-
-
-def _search(law: Law, columns: Columns, norm: Norm, starts: int, seed: int) -> tuple[Array, float, float]:
-    """The best end of all starts in search coordinates [p], its objective, and the share of starts that agree."""
-    space, n = space_of(law.coefficients), len(columns[law.output])
-    first = space.starts(starts, np.random.default_rng(seed))
-    found = solve(law, columns, first, norm)
-    best = _best(found, first[0], space)
-    objective = float(found.objective[best])
-    if not np.isfinite(objective):
-        raise FitError(
-            f"None of {starts} starts gives a positive, finite {law.output} for every row. "
-            "Check the units of the inputs against the law's, or narrow the coefficients' boxes."
-        )
-    agreement = float((found.objective <= objective * (1 + _AGREES) + _EXACT * n).mean())
-    return found.u[best], objective, agreement
-
-
-def _best(found: Solutions, middle: Array, space: Space) -> int:
-    """The start that ended lowest; among equals, as along a null direction, the one nearest to priors and middle."""
-    low = found.objective.min()
-    if not np.isfinite(low):
-        return 0
-    away = (((found.u - middle) / (space.box.upper - space.box.lower)) ** 2).sum(-1)
-    return int(np.where(found.objective <= low * (1 + _EXACT) + _EXACT, away, np.inf).argmin())
-
-
-def _diagnose(law: Law, columns: Columns, u: Array, norm: Norm) -> tuple[float, tuple[str, ...]]:
-    """Noise, and null directions at the optimum; priors count as observations there."""
-    space = space_of(law.coefficients)
-    z, slopes = LogResidual(law, columns, norm.scale).slopes(u[None])
-    priors = np.diag(np.sqrt(space.box.precision))[space.box.precision > 0]
-    weighted = slopes[0] * np.sqrt(norm.weight(z[0]))[:, None]
-    null = null_directions(np.concatenate([weighted, priors]), law.names, space.log) if len(u) else ()
-    n = len(z[0])
-    # 1.4826 times the median size is the sd of Gaussian residuals, whatever a few outliers do.
-    robust = 1.4826 * norm.scale * float(np.median(np.abs(z[0])))
-    return robust * float(np.sqrt(n / max(n - len(u) + len(null), 1))), null
 
 
 def _support(law: Law, columns: Columns) -> dict[str, tuple[float, float]]:

@@ -47,6 +47,26 @@ def check(law: Law, columns: Columns, starts: int, replicates: int) -> None:
         )
 
 
+def grouping(columns: Columns, n: int, run: Array | None, weight: Array | None) -> tuple[Array, Array | None]:
+    """Which run each row belongs to `[n]`, and how much it counts `[n]`, one in the mean; None where all alike.
+
+    Raises
+    ------
+    FitError
+        Either has another number of rows, or a weight is not positive and finite.
+    """
+    run = np.asarray(columns.get("run", np.arange(n)) if run is None else run)
+    if run.shape != (n,):
+        raise FitError(f"run has shape {list(run.shape)} and the table {n} rows; name the run of every row.")
+    if weight is None:
+        return run, None
+    weight = np.asarray(weight, float)
+    if weight.shape != (n,):
+        raise FitError(f"weight has shape {list(weight.shape)} and the table {n} rows; give one weight for every row.")
+    _check_rows("weight", weight, weight > 0, "a positive number", n)
+    return run, weight / weight.mean()
+
+
 def _check_rows(name: str, values: Array, good: Array, accepted: str, rows: int | None) -> None:
     """`good` and finite on every row, with as many rows as the output; a shared value has no rows."""
     if rows is not None and len(values) != rows:

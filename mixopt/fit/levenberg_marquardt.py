@@ -8,12 +8,17 @@ Newton while its steps succeed and back when one fails: a third of the steps of 
 Damping is by the identity (Levenberg), not by the diagonal (Marquardt): on a plateau the diagonal is near zero and
 scaling by it leaps away. Coordinates must therefore be of order one, which boxes and logarithms give.
 
+A step bends with the problem (geodesic acceleration): the second derivative of the residuals along it, from one more
+value, corrects it, so that curved valleys are followed instead of crossed in many short steps.
+
 References
 ----------
+Transtrum and Sethna, *Improvements to the Levenberg-Marquardt algorithm*, 2012, arXiv:1201.5885 (acceleration).
 Levenberg, 1944; Madsen, Nielsen and Tingleff, *Methods for Non-Linear Least Squares Problems*, 2004 (damping).
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,10 +27,13 @@ from mixopt.columns import Array
 from mixopt.fit.norms import Norm
 
 _PATIENCE = 3
-_FIRST_DAMPING = 1e-3
-_LARGEST_DROP = 0.03
+FIRST_DAMPING = 1e-3
+_LARGEST_DROP = 0.2
 _STILL = 1e-13
 _CAUTION_FLOOR = 0.02
+# The second derivative is taken from a value this part of the way; a correction longer than this share of the step is
+# not used.
+_PART, _MOST_BENT = 0.1, 0.75
 
 
 class Residual(Protocol):
@@ -50,7 +58,7 @@ class Solutions(NamedTuple):
 
 @dataclass(frozen=True)
 class Box:
-    """Bounds `[p]` and Gaussian priors `[p]` (precision 0 where there is none) of the coordinates."""
+    """Bounds and Gaussian priors (precision 0 where there is none) of the coordinates: `[p]`, or `[s, p]` by row."""
 
     lower: Array
     upper: Array
@@ -62,9 +70,26 @@ class Box:
         """Bounds without priors."""
         return Box(lower, upper, np.zeros_like(lower), np.zeros_like(lower))
 
-    def penalty(self, u: Array, center: Array | None = None) -> Array:
-        """Minus log of the priors at each row, up to a constant: `[s]`; about `center` [s, p] where it is given."""
-        return 0.5 * ((u - (self.center if center is None else center)) ** 2 * self.precision).sum(-1)
+    def penalty(self, u: Array) -> Array:
+        """Minus log of the priors at each row, up to a constant: `[s]`."""
+        return 0.5 * ((u - self.center) ** 2 * self.precision).sum(-1)
+
+    def rows(self, at: Array, s: int) -> "Box":
+        """The box of each of the rows `at` of `s` rows in all."""
+        parts = (self.lower, self.upper, self.center, self.precision)
+        return Box(*(np.broadcast_to(part, (s, part.shape[-1]))[at] for part in parts))
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What rows are fitted to, where that differs: row i to `values[target[i]]`, in units of `scale[target[i]]`.
+
+    `values` is [k, n], `scale` [k], `target` [s]. The residual then gives values of the same kind, unscaled.
+    """
+
+    values: Array
+    scale: Array
+    target: Array
 
 
 def levenberg_marquardt(
@@ -74,7 +99,11 @@ def levenberg_marquardt(
     norm: Norm,
     *,
     counts: Array | None = None,
-    centers: Array | None = None,
+    draw: Array | None = None,
+    observed: Observed | None = None,
+    capacity: int | None = None,
+    damping: float = FIRST_DAMPING,
+    enough: float = 0.0,
     iterations: int = 500,
     tolerance: float = 1e-9,
 ) -> Solutions:
@@ -82,10 +111,15 @@ def levenberg_marquardt(
 
     Parameters
     ----------
-    residual : scaled residuals and their Jacobian, at the rows it is given
+    residual : scaled residuals and their Jacobian, at the rows it is given; with `observed`, what is compared with it
     u : [s, p], starts
-    counts : [s, n], how often each residual counts in each row (bootstrap); once each if None
-    centers : [s, p], where the priors' centers are in each row; those of the box if None
+    counts : [s, n], how often each residual counts in each row (bootstrap, weights); once each if None
+    draw : [s], which row of `counts` each row takes; its own if None
+    observed : where rows are fitted to different values: what each is fitted to
+    capacity : rows that are worked on at a time, for the sake of memory; new ones enter as others are done
+    damping : of the first step, as a share of the largest curvature; less where the start is known to be near
+    enough : a row is done, too, when a step is to lower its objective by less than this, as half a squared distance in
+        sds of the answer; for answers that need not be exact
     iterations : steps tried at most
     tolerance : a row is done when three steps in a row each lower its objective by less than this share
 
@@ -106,85 +140,146 @@ def levenberg_marquardt(
     array([[1., 1.],
            [1., 1.]])
     """
-    final, best = u.copy(), np.full(len(u), np.inf)
-    steps = np.zeros(len(u), int)
+    s = len(u)
+    capacity = max(1, s if capacity is None else min(s, capacity))
+    final, best, steps = u.copy(), np.full(s, np.inf), np.zeros(s, int)
+
+    def begin(at: Array) -> _State:
+        counted = None if counts is None else counts[at if draw is None else draw[at]]
+        return _begin(residual, at, u[at], box.rows(at, s), norm, counted, _Compared.rows(observed, at), damping)
+
     with np.errstate(all="ignore"):
-        centers = np.broadcast_to(box.center, u.shape) if centers is None else centers
-        state = _begin(residual, np.clip(u, box.lower, box.upper), box, norm, counts, centers)
-        for _ in range(iterations):
-            state = _step(residual, state, box, norm, tolerance)
+        state, entered = begin(np.arange(capacity)), capacity
+        while len(state.row):
+            state = _step(residual, state, norm, tolerance, enough)
             final[state.row], best[state.row] = state.u, state.objective
             steps[state.row] += 1
-            state = state.keep(state.stalled < _PATIENCE)
-            if not len(state.row):
-                break
+            state = state.keep((state.stalled < _PATIENCE) & (steps[state.row] < iterations))
+            # A few stragglers cost as much as many rows do, so they wait for company.
+            if entered < s and len(state.row) <= capacity // 2:
+                more = np.arange(entered, min(s, entered + capacity - len(state.row)))
+                state, entered = state.join(begin(more)), entered + len(more)
     return Solutions(final, np.where(np.isfinite(best), best, np.inf), steps)
 
 
 @dataclass(frozen=True)
+class _Compared:
+    """Turns values into scaled residuals: `[s, n]` observed and `[s, 1]` scale of the rows still moving."""
+
+    values: Array
+    scale: Array
+
+    @staticmethod
+    def rows(observed: Observed | None, at: Array) -> "_Compared | None":
+        if observed is None:
+            return None
+        target = observed.target[at]
+        return _Compared(observed.values[target], observed.scale[target][:, None])
+
+    def residuals(self, values: Array, mask: Array | slice = slice(None)) -> Array:
+        return (values - self.values[mask]) / self.scale[mask]
+
+
+@dataclass(frozen=True)
 class _State:
-    """What is known of the rows still moving; `row` says which of the original rows each is."""
+    """What is known of the rows still moving; `row` says which of the original rows each is.
+
+    Where `moved` is true, `z` and `slopes` are those of the place before.
+    """
 
     row: Array
     u: Array
     objective: Array
+    moved: Array
     z: Array
     slopes: Array
     counts: Array | None
-    center: Array
+    compared: _Compared | None
+    box: Box
     damping: Array
     caution: Array
     stalled: Array
 
     def keep(self, mask: Array) -> "_State":
-        if mask.all():
-            return self
-        rows: dict[str, Any] = {name: None if value is None else value[mask] for name, value in vars(self).items()}
-        return _State(**rows)
+        return self if mask.all() else _map(lambda part: part[mask], self)
+
+    def join(self, other: "_State") -> "_State":
+        return _map(lambda *parts: np.concatenate(parts), self, other)
 
 
-def _begin(residual: Residual, u: Array, box: Box, norm: Norm, counts: Array | None, center: Array) -> _State:
-    z, slopes = residual.slopes(u)
+def _map(change: Callable[..., Array], *parts: Any) -> Any:
+    """The same kind of dataclass with every array changed, inside others too; None stays."""
+    if parts[0] is None:
+        return None
+    if isinstance(parts[0], np.ndarray):
+        return change(*parts)
+    return type(parts[0])(**{name: _map(change, *(getattr(part, name) for part in parts)) for name in vars(parts[0])})
+
+
+def _begin(
+    residual: Residual,
+    row: Array,
+    u: Array,
+    box: Box,
+    norm: Norm,
+    counts: Array | None,
+    compared: _Compared | None,
+    damping: float,
+) -> _State:
+    u = np.clip(u, box.lower, box.upper)
+    z, slopes = _slopes(residual, u, compared)
     curvature = np.nan_to_num((slopes**2).sum(-2)).max(-1, initial=0.0)
     return _State(
-        row=np.arange(len(u)),
+        row=row,
         u=u,
-        objective=_objective(z, norm, counts) + box.penalty(u, center),
+        objective=_objective(z, norm, counts) + box.penalty(u),
+        moved=np.zeros(len(u), bool),
         z=z,
         slopes=slopes,
         counts=counts,
-        center=center,
-        damping=_FIRST_DAMPING * np.maximum(curvature, 1.0),
+        compared=compared,
+        box=box,
+        damping=damping * np.maximum(curvature, 1.0),
         caution=np.ones(len(u)),
         stalled=np.zeros(len(u), int),
     )
 
 
-def _step(residual: Residual, now: _State, box: Box, norm: Norm, tolerance: float) -> _State:
-    move, predicted = _move(now, box, norm)
-    u = np.clip(now.u + move, box.lower, box.upper)
-    objective = _objective(residual.value(u), norm, now.counts) + box.penalty(u, now.center)
+def _slopes(
+    residual: Residual, u: Array, compared: _Compared | None, mask: Array | slice = slice(None)
+) -> tuple[Array, Array]:
+    value, slopes = residual.slopes(u)
+    if compared is None:
+        return value, slopes
+    return compared.residuals(value, mask), slopes / compared.scale[mask][..., None]
+
+
+def _step(residual: Residual, now: _State, norm: Norm, tolerance: float, enough: float) -> _State:
+    now = _refresh(residual, now)
+    move, predicted = _move(residual, now, norm)
+    u = np.clip(now.u + move, now.box.lower, now.box.upper)
+    objective = _objective(_value(residual, u, now.compared), norm, now.counts) + now.box.penalty(u)
     better = np.isfinite(objective) & ~(objective > now.objective)
-    z, slopes = now.z, now.slopes
-    if better.any():
-        # Slopes cost many times what values do, so only the steps that succeed pay for them.
-        new_z, new_slopes = residual.slopes(u[better])
-        z, slopes = _put(z, better, new_z), _put(slopes, better, new_slopes)
     gain = (now.objective - objective) / predicted
     idle = (predicted <= tolerance * now.objective) & np.isfinite(now.objective)
-    still = (np.abs(u - now.u) <= _STILL * (1 + np.abs(now.u))).all(-1)
-    return _State(
-        row=now.row,
+    still = (np.abs(u - now.u) <= _STILL * (1 + np.abs(now.u))).all(-1) | (better & (predicted < enough))
+    return replace(
+        now,
         u=np.where(better[:, None], u, now.u),
         objective=np.where(better, objective, now.objective),
-        z=z,
-        slopes=slopes,
-        counts=now.counts,
-        center=now.center,
+        moved=better,
         damping=_next_damping(now.damping, better, gain),
         caution=np.where(better, np.maximum(now.caution / 2, _CAUTION_FLOOR), np.minimum(now.caution * 10, 1.0)),
         stalled=np.where(still, _PATIENCE, np.where(idle, now.stalled + 1, 0)),
     )
+
+
+def _refresh(residual: Residual, now: _State) -> _State:
+    """Residuals and slopes of the rows that moved. They cost many times what values do: only now, when needed."""
+    if not now.moved.any():
+        return now
+    z, slopes = _slopes(residual, now.u[now.moved], now.compared, now.moved)
+    return replace(now, z=_put(now.z, now.moved, z), slopes=_put(now.slopes, now.moved, slopes))
 
 
 def _next_damping(damping: Array, better: Array, gain: Array) -> Array:
@@ -204,25 +299,46 @@ def _put(values: Array, mask: Array, new: Array) -> Array:
     return values
 
 
-def _move(now: _State, box: Box, norm: Norm) -> tuple[Array, Array]:
-    """The damped Gauss-Newton step of each row, `[s, p]`, and how much it should lower the objective, `[s]`.
+def _move(residual: Residual, now: _State, norm: Norm) -> tuple[Array, Array]:
+    """The step of each row, `[s, p]`, and how much its first-order part should lower the objective, `[s]`.
 
     A coordinate that sits on its bound and is pushed outwards is held, so that the others move as if it were fixed.
     """
-    once = 1.0 if now.counts is None else now.counts
+    box, once = now.box, 1.0 if now.counts is None else now.counts
     weight, bend = norm.weight(now.z), norm.curvature(now.z)
-    bend = bend + now.caution[:, None] * (weight - bend)
-    curvature = np.nan_to_num(np.swapaxes(now.slopes * (once * bend)[..., None], -1, -2) @ now.slopes)
-    pull = (once * weight * now.z)[:, None, :] @ now.slopes
-    slope = np.nan_to_num(pull[:, 0]) + box.precision * (now.u - now.center)
+    bend = once * (bend + now.caution[:, None] * (weight - bend))
+    curvature = np.nan_to_num(np.swapaxes(now.slopes * bend[..., None], -1, -2) @ now.slopes)
+    slope = _pull(once * weight * now.z, now.slopes) + box.precision * (now.u - box.center)
     held = ((now.u <= box.lower) & (slope > 0)) | ((now.u >= box.upper) & (slope < 0))
     free = ~held
     slope = slope * free
     curvature *= free[:, :, None] & free[:, None, :]
     diagonal = np.arange(now.u.shape[-1])
     curvature[:, diagonal, diagonal] += box.precision + now.damping[:, None] + held
-    move = -np.linalg.solve(curvature, slope[..., None])[..., 0]
-    return move, 0.5 * (move * (now.damping[:, None] * move - slope)).sum(-1)
+    inverse = np.linalg.inv(curvature)
+    move = -(inverse @ slope[..., None])[..., 0]
+    predicted = 0.5 * (move * (now.damping[:, None] * move - slope)).sum(-1)
+    turn = _turn(residual, now, move)
+    bent = -0.5 * (inverse @ (_pull(bend * turn, now.slopes) * free)[..., None])[..., 0]
+    size = (bent**2).sum(-1)
+    trusted = np.isfinite(size) & (4 * size <= _MOST_BENT**2 * (move**2).sum(-1))
+    return move + np.where(trusted[:, None], bent, 0.0), predicted
+
+
+def _turn(residual: Residual, now: _State, move: Array) -> Array:
+    """Second derivative of the residuals along the step, `[s, n]`, from a value a part of the way."""
+    ahead = _value(residual, now.u + _PART * move, now.compared)
+    straight = (now.slopes @ move[..., None])[..., 0]
+    return 2 / _PART * ((ahead - now.z) / _PART - straight)
+
+
+def _pull(z: Array, slopes: Array) -> Array:
+    return np.nan_to_num((z[:, None, :] @ slopes)[:, 0])
+
+
+def _value(residual: Residual, u: Array, compared: _Compared | None) -> Array:
+    value = residual.value(u)
+    return value if compared is None else compared.residuals(value)
 
 
 def _objective(z: Array, norm: Norm, counts: Array | None) -> Array:

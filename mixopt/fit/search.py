@@ -1,18 +1,23 @@
 """Search coordinates: the logarithm of coefficients that say so, inside their box; and the solve in them."""
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from mixopt.columns import Array, Columns
-from mixopt.fit.levenberg_marquardt import Box, Solutions, levenberg_marquardt
+from mixopt.fit.levenberg_marquardt import FIRST_DAMPING, Box, Observed, Solutions, levenberg_marquardt
 from mixopt.fit.norms import Norm
 from mixopt.laws.law import Coefficient, Law
 
 # Entries of one Jacobian block; more rows than fit in it are solved block by block. About a level-2 cache.
 _BLOCK = 120_000
+# Entries of all Jacobians together from which rows are shared out among threads.
+_WORTH_A_THREAD = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,30 @@ def space_of(coefficients: Sequence[Coefficient]) -> Space:
 
 
 @dataclass(frozen=True)
+class LogOutput:
+    """The log of a law's output at rows of search coordinates, `[s, n]`, and its slopes in them, `[s, n, p]`."""
+
+    law: Law
+    columns: Columns
+    n: int
+
+    @cached_property
+    def space(self) -> Space:
+        return space_of(self.law.coefficients)
+
+    def value(self, u: Array, /) -> Array:
+        value = np.log(self.law(self.space.to_theta(u), self.columns))
+        return np.broadcast_to(value, (len(u), self.n))
+
+    def slopes(self, u: Array, /) -> tuple[Array, Array]:
+        theta = self.space.to_theta(u)
+        value, slopes = self.law.jacobian(theta, self.columns)
+        slopes = slopes * (self.space.stretch(theta)[..., None, :] / value[..., None])
+        rows = (len(u), self.n)
+        return np.broadcast_to(np.log(value), rows), np.broadcast_to(slopes, (*rows, u.shape[-1]))
+
+
+@dataclass(frozen=True)
 class LogResidual:
     """Residuals of the log of a law's output, in units of `scale`, and their slopes in search coordinates.
 
@@ -63,42 +92,82 @@ class LogResidual:
     scale: float
 
     @cached_property
-    def space(self) -> Space:
-        return space_of(self.law.coefficients)
-
-    @cached_property
     def target(self) -> Array:
         return np.log(self.columns[self.law.output])
 
+    @cached_property
+    def output(self) -> LogOutput:
+        return LogOutput(self.law, self.columns, len(self.target))
+
     def value(self, u: Array, /) -> Array:
-        value = self.law(self.space.to_theta(u), self.columns)
-        return np.broadcast_to((np.log(value) - self.target) / self.scale, (len(u), len(self.target)))
+        return (self.output.value(u) - self.target) / self.scale
 
     def slopes(self, u: Array, /) -> tuple[Array, Array]:
-        theta = self.space.to_theta(u)
-        value, slopes = self.law.jacobian(theta, self.columns)
-        z = (np.log(value) - self.target) / self.scale
-        slopes = slopes * (self.space.stretch(theta)[..., None, :] / (value * self.scale)[..., None])
-        rows = (len(u), len(self.target))
-        return np.broadcast_to(z, rows), np.broadcast_to(slopes, (*rows, u.shape[-1]))
+        value, slopes = self.output.slopes(u)
+        return (value - self.target) / self.scale, slopes / self.scale
 
 
 def solve(
-    law: Law, columns: Columns, u: Array, norm: Norm, counts: Array | None = None, centers: Array | None = None
+    law: Law,
+    columns: Columns,
+    u: Array,
+    norm: Norm,
+    counts: Array | None = None,
+    *,
+    box: Box | None = None,
+    draw: Array | None = None,
+    observed: Observed | None = None,
+    damping: float = FIRST_DAMPING,
+    enough: float = 0.0,
+    iterations: int = 500,
 ) -> Solutions:
-    """Minimizes from every row of `u`, block by block so that memory does not grow with their number."""
-    residual = LogResidual(law, columns, norm.scale)
-    box = residual.space.box
-    rows = max(1, _BLOCK // max(1, len(columns[law.output]) * u.shape[-1]))
-    parts = [
-        levenberg_marquardt(
-            residual,
+    """Minimizes from every row of `u` `[s, p]`, so many at a time that memory does not grow with their number.
+
+    Parameters
+    ----------
+    columns : the law's inputs, and its output unless `observed` gives it
+    counts : [s, n], how often each run counts in each row; [c, n] where `draw` [s] says which of them a row takes
+    box : of each row, `[s, p]`; the law's own if None
+    observed : logs of what each row is fitted to, where that differs
+    """
+    if observed is None:
+        one = np.log(np.asarray(columns[law.output], float))[None]
+        observed = Observed(one, np.array([norm.scale]), np.zeros(len(u), int))
+    n, (s, p) = observed.values.shape[-1], u.shape
+    box = space_of(law.coefficients).box if box is None else box
+    known, capacity = observed, max(1, _BLOCK // max(1, n * p))
+
+    def part(at: Array) -> Solutions:
+        return levenberg_marquardt(
+            LogOutput(law, columns, n),
             u[at],
-            box,
+            box.rows(at, s),
             norm,
-            counts=None if counts is None else counts[at],
-            centers=None if centers is None else centers[at],
+            counts=counts,
+            draw=at if draw is None else draw[at],
+            observed=replace(known, target=known.target[at]),
+            capacity=capacity,
+            damping=damping,
+            enough=enough,
+            iterations=iterations,
         )
-        for at in (slice(i, i + rows) for i in range(0, len(u), rows))
-    ]
-    return Solutions(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    threads = min(_cores(), s * n * p // _WORTH_A_THREAD)
+    if threads < 2:
+        return part(np.arange(s))
+    with _one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+        found = list(pool.map(part, np.array_split(np.arange(s), threads)))
+    return Solutions(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _one_blas_thread() -> AbstractContextManager[object]:
+    """Products of small matrices are slowed down by threads of their own, many times where cores are busy."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        return nullcontext()
+    return threadpool_limits(1)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def table(fitted: Fit, level: float) -> str:
     """Coefficients, their intervals and priors, the law in numbers, and what to be careful of."""
-    heads = ("coefficient", "value", f"{level:.0%} interval", "prior", "box")
+    heads = ("coefficient", "value", f"{level:.0%} interval", "prior", "its part", "box")
     rows = [heads, *_rows(fitted, level)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -29,15 +29,22 @@ def table(fitted: Fit, level: float) -> str:
 
 
 def _rows(fitted: Fit, level: float) -> list[tuple[str, ...]]:
-    at_bound = fitted.at_bound()
+    places = np.where(fitted.at_bound(), "at its end", "inside")
     ends = [""] * len(fitted.theta)
     if len(fitted.replicates):
         low, high = fitted.coefficient_intervals(level)
         ends = [f"{a:.4g} to {b:.4g}" for a, b in zip(low, high, strict=True)]
     return [
-        (c.name, f"{fitted.theta[i]:.4g}", ends[i], _prior(c), "at its end" if at_bound[i] else "inside")
+        (c.name, f"{fitted.theta[i]:.4g}", ends[i], _prior(c), _part(fitted, i), places[i])
         for i, c in enumerate(fitted.law.coefficients)
     ]
+
+
+def _part(fitted: Fit, i: int) -> str:
+    """How far the value rests on its prior."""
+    if fitted.law.coefficients[i].prior is None or not len(fitted.prior_shares):
+        return ""
+    return f"{fitted.prior_shares[i]:.0%}"
 
 
 def _prior(coefficient: Coefficient) -> str:

@@ -1,19 +1,45 @@
-"""The flat table of runs as parquet: what a sweep writes."""
+"""A table as parquet: what a sweep writes; only the columns asked for are read."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from mixopt.columns import Array, Columns
 from mixopt.errors import RunsError
-from mixopt.runs import Runs
+from mixopt.importers.table import Kinds, Table, typed
 
 SUFFIXES = (".parquet",)
 
 
-def read(path: Path) -> Runs:
-    """Runs from a parquet file with the columns of the vocabulary."""
-    import pandas as pd
+def read(path: Path) -> Table:
+    """The table in a parquet file.
 
+    Raises
+    ------
+    RunsError
+        The file is not parquet.
+    """
+    from pyarrow import ArrowException, parquet
+
+    broken = (ValueError, OSError, ArrowException)
     try:
-        frame = pd.read_parquet(path)
-    except (ValueError, OSError) as error:  # pyarrow's own errors are ValueErrors
+        file = parquet.ParquetFile(path)
+        names = tuple(str(name) for name in file.schema_arrow.names)
+    except broken as error:
         raise RunsError(f"{path} is not a parquet table ({error}); delete it, or give one that is.") from None
-    return Runs.from_pandas(frame, str(path))
+
+    def load(kinds: Kinds, limit: int | None) -> Columns:
+        try:
+            table = file.read(columns=list(kinds))
+            values = {name: _plain(table.column(name).slice(0, limit)) for name in kinds}
+        except broken as error:
+            raise RunsError(f"{path} cannot be read to its end ({error}); write it again.") from None
+        return {name: typed(values.pop(name), kind, str(path), name) for name, kind in kinds.items()}
+
+    return Table(str(path), names, load)
+
+
+def _plain(column: Any) -> Sequence[Any] | Array:
+    from pyarrow import types
+
+    return column.to_pylist() if types.is_nested(column.type) else column.to_numpy()

@@ -11,7 +11,7 @@ HOFFMANN: Mapping[str, float] = {"E": 1.69, "A": 406.4, "alpha": 0.34, "B": 410.
 BESIROGLU: Mapping[str, float] = {"E": 1.8172, "A": 482.01, "alpha": 0.3478, "B": 2085.43, "beta": 0.3658}
 
 
-def chinchilla(*, size_unit: float = 1e9, tokens_unit: float = 1e9) -> Law:
+def chinchilla(*, size_unit: float = 1e9, tokens_unit: float = 1e9, prior: tuple[float, float] | None = None) -> Law:
     r"""The loss as a sum of what the text, the model and the data leave over.
 
     .. math:: L = E + A \, (N / u_N)^{-\alpha} + B \, (D / u_D)^{-\beta}
@@ -22,6 +22,7 @@ def chinchilla(*, size_unit: float = 1e9, tokens_unit: float = 1e9) -> Law:
     Parameters
     ----------
     size_unit, tokens_unit : where :math:`A` and :math:`B` are defined, parameters and tokens
+    prior : (center, sd) of alpha, or None; as in `PowerLaw`
 
     Inputs
     ------
@@ -48,8 +49,10 @@ def chinchilla(*, size_unit: float = 1e9, tokens_unit: float = 1e9) -> Law:
     >>> theta = np.array([published[c.name] for c in law.coefficients])
     >>> law(theta, {"model_size": np.array([70e9]), "tokens": np.array([1.4e12])}).round(3)
     array([1.974])
+    >>> print(law.describe(theta))
+    1.817 + 482 / model_size^0.3478 + 2085 / tokens^0.3658
     """
-    size = PowerLaw("model_size", size_unit, "A", "alpha")
+    size = PowerLaw("model_size", size_unit, "A", "alpha", prior)
     data = PowerLaw("tokens", tokens_unit, "B", "beta")
     return Constant("E") + size + data
 

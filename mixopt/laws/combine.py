@@ -70,6 +70,15 @@ class Sum(Law):
             value = value + term
         return value, _side_by_side([block for _, block in pairs], value.shape)
 
+    def partial(self, theta: Array, columns: Columns, name: str) -> Array:
+        if name not in self.inputs:
+            return super().partial(theta, columns, name)
+        pairs = zip(self.laws, _split(theta, self.laws), strict=True)
+        first, *rest = (law.partial(part, columns, name) for law, part in pairs if name in law.inputs)
+        for term in rest:
+            first = first + term
+        return first
+
     def describe(self, theta: Array) -> str:
         return " + ".join(law.describe(part) for law, part in zip(self.laws, _split(theta, self.laws), strict=True))
 
@@ -178,6 +187,15 @@ class Fixed(Law):
     def __call__(self, theta: Array, columns: Columns) -> Array:
         return self.law(self._fill(theta), columns)
 
+    def jacobian(self, theta: Array, columns: Columns) -> tuple[Array, Array]:
+        if type(self.law).jacobian is Law.jacobian:  # then what is held need not be differentiated
+            return super().jacobian(theta, columns)
+        value, slopes = self.law.jacobian(self._fill(theta), columns)
+        return value, slopes[..., self._free()]
+
+    def partial(self, theta: Array, columns: Columns, name: str) -> Array:
+        return self.law.partial(self._fill(theta), columns, name)
+
     def describe(self, theta: Array) -> str:
         return self.law.describe(self._fill(theta))
 
@@ -212,21 +230,35 @@ class Fixed(Law):
 def _push(law: Law, theta: Array, columns: Columns, tangents: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
     """Derivative of a law's output by the upstream coefficients, `[*shape, q]`, given those of its input columns.
 
-    Row columns cost one complex call each (`partial`). A per-corpus column would cost m, so the tangents themselves
-    are the nudges then: one call with q extra leading rows, whatever the width.
+    Row columns cost one complex call each (`partial`), and so does a per-corpus column where the law differentiates by
+    it by hand. By the complex step that would cost m calls, so the tangents themselves are the nudges then: one call
+    with q extra leading rows, whatever the width.
     """
     read = {name: tangent for name, tangent in tangents.items() if name in law.inputs}
     q = max((tangent.shape[-1] for tangent in tangents.values()), default=0)
     if q == 0 or not read:
         return np.zeros((*shape, q))
-    if len(read) < q and not any(is_wide(name) for name in (*read, law.output)):
-        return sum(
-            (law.partial(theta, columns, name)[..., None] * _pad(tangent, q) for name, tangent in read.items()),
-            start=np.zeros((*shape, q)),
-        )
+    if isinstance(law, Sum):
+        parts = zip(law.laws, _split(theta, law.laws), strict=True)
+        return sum((_push(one, part, columns, tangents, shape) for one, part in parts), start=np.zeros((*shape, q)))
+    wide = any(is_wide(name) for name in read)
+    if not is_wide(law.output) and (_by_hand(law) if wide else len(read) < q):
+        through = (_through(law.partial(theta, columns, name), _pad(read[name], q), name) for name in read)
+        return sum(through, start=np.zeros((*shape, q)))
     nudged = {n: columns[n] + 1j * NUDGE * np.moveaxis(_pad(tangent, q), -1, 0) for n, tangent in read.items()}
     out = np.imag(law(theta, {**columns, **nudged})) / NUDGE
     return np.broadcast_to(np.moveaxis(out, 0, -1), (*shape, q))
+
+
+def _through(partial: Array, tangent: Array, name: str) -> Array:
+    """The chain rule at one column: `[*s, n]` times `[*s, n, q]`, summed over corpora where the column is wide."""
+    return np.einsum("...m,...mq->...q", partial, tangent) if is_wide(name) else partial[..., None] * tangent
+
+
+def _by_hand(law: Law) -> bool:
+    """Whether a law has derivatives by its columns of its own, faster than the complex step."""
+    inner = law.law if isinstance(law, Fixed) else law
+    return type(inner).partial is not Law.partial
 
 
 def _pad(tangent: Array, q: int) -> Array:

@@ -2,6 +2,8 @@ r"""A loss that no amount of training removes."""
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from mixopt.columns import Array, Columns
 from mixopt.laws.law import Coefficient, Law
 
@@ -37,7 +39,6 @@ class Constant(Law):
     --------
     A loss of 1.82 nats is a perplexity of about 6:
 
-    >>> import numpy as np
     >>> loss = Constant()(np.array([1.82]), {})
     >>> np.exp(loss).round(1)
     array([6.2])
@@ -56,8 +57,14 @@ class Constant(Law):
     def __post_init__(self) -> None:
         self._declare(coefficients=(Coefficient(self.name, self.lower, self.upper, log=True, prior=self.prior),))
 
+    def describe(self, theta: Array) -> str:
+        return f"{theta[0]:.4g}"
+
     def __call__(self, theta: Array, columns: Columns) -> Array:
         return theta[..., :1]
+
+    def jacobian(self, theta: Array, columns: Columns) -> tuple[Array, Array]:
+        return theta[..., :1], np.ones((*theta.shape[:-1], 1, 1))
 
 
 def examples() -> tuple[Law, ...]:

@@ -25,8 +25,9 @@ class MixingLaw(Law):
     ----------
     corpora : names, in the order of the columns
     unit : tokens at which :math:`t` is defined; None for the published form, without tokens
-    lowest : lower end of the box of t. Where mixtures hold a few corpora each, a small share of the right one can take
-        away most of the excess, which asks for t of -60; the default keeps few runs from going there.
+    lowest : lower end of the box of t, with which the prior widens. Where mixtures hold a few corpora each, a share of
+        .01 of the right one can take away most of the excess, which asks for t of -500 (with hundreds of runs); the
+        default keeps few runs from going there.
 
     Inputs
     ------
@@ -35,7 +36,7 @@ class MixingLaw(Law):
 
     Coefficients
     ------------
-    t[corpus] : log of nats per token, in [-11, 3]; prior 0 +- 4
+    t[corpus] : log of nats per token, in [lowest, 3], by default [-11, 3]; prior 0 +- 4, or .36 of `lowest`
     beta : in [0.02, 2]; prior .35 +- .25. Published for tokens alone: .37 (Besiroglu et al. 2024)
 
     References
@@ -59,7 +60,8 @@ class MixingLaw(Law):
     reference = "Ye et al. 2024, arXiv:2403.16952"
 
     def __post_init__(self) -> None:
-        t = tuple(Coefficient(f"t[{corpus}]", self.lowest, 3.0, prior=(0.0, 4.0)) for corpus in self.corpora)
+        prior = (0.0, -self.lowest * 4 / 11)
+        t = tuple(Coefficient(f"t[{corpus}]", self.lowest, 3.0, prior=prior) for corpus in self.corpora)
         if self.unit is None:
             self._declare(inputs=("mixture",), coefficients=t)
         else:

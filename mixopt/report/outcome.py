@@ -8,7 +8,7 @@ import numpy as np
 
 from mixopt.columns import Array
 from mixopt.fit.fit import Fit
-from mixopt.fit.select import Selection
+from mixopt.fit.selection import Selection
 from mixopt.optimize.plan import Plan
 from mixopt.recipe import Recipe
 from mixopt.runs import Runs
@@ -44,7 +44,7 @@ class Outcome:
     @property
     def fits(self) -> Mapping[str, Fit]:
         """The chosen law, fitted to each target."""
-        return self.selection.fits
+        return self.selection.laws
 
     @cached_property
     def unique(self) -> Array:

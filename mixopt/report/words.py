@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mixopt.fit.select import Candidate, Selection
+from mixopt.fit.selection import Candidate, Selection
 from mixopt.optimize.plan import Baseline, Plan
 from mixopt.report.numbers import count, interval, listed, percent, plain
 from mixopt.report.outcome import Outcome

@@ -1,37 +1,24 @@
 """The fit against a published one: Chinchilla's runs, read off its figure by Besiroglu et al., 2024, arXiv:2404.10102.
 
-Table: github.com/epoch-research/analyzing-chinchilla, data/svg_extracted_data.csv (245 runs; the five with the highest
-loss are dropped there too). Its notebook reaches an objective of 1.0182740e-3 from 4500 starts.
+The table is described in `benchmarks.tables.chinchilla_epoch`.
 """
 
-import csv
 import math
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from benchmarks.tables.chinchilla_epoch import NOTEBOOK, SHA256, TABLE, read, rows
 from mixopt.fit.fit import fit
 from mixopt.fit.norms import Huber
 from mixopt.fit.search import solve, space_of
 from mixopt.laws.chinchilla import BESIROGLU, chinchilla, from_paper, to_paper
 
-TABLE = "chinchilla_epoch/svg_extracted_data.csv"
-SHA256 = "193478df4e90f040016431996c45682659306840ecdadf83cfb9cd5ca0aa1b30"
-NOTEBOOK = 1.0182740e-3
-
-
-def read(path, dropped: int) -> dict[str, np.ndarray]:
-    with path.open() as file:
-        rows = list(csv.DictReader(file))
-    size, flops, loss = (np.array([float(row[k]) for row in rows]) for k in ("Model Size", "Training FLOP", "loss"))
-    kept = np.sort(np.argsort(loss)[: len(loss) - dropped])
-    return {"model_size": size[kept], "tokens": (flops / 6 / size)[kept], "loss": loss[kept]}
-
 
 @pytest.fixture
 def runs(reference_table):
-    return read(reference_table(f"runs/{TABLE}", SHA256), dropped=5)
+    return read(reference_table(TABLE, SHA256))
 
 
 def test_objective_and_coefficients(runs):
@@ -45,6 +32,15 @@ def test_objective_and_coefficients(runs):
     for name in ("A", "B"):
         assert math.log(found[name]) == pytest.approx(math.log(BESIROGLU[name]), abs=0.1)
     assert fitted.null_directions == ()
+
+
+def test_every_figure_asked_for_is_reached(runs):
+    assert all(row.reached for row in rows())
+
+
+def test_the_report_prints_the_form_of_the_paper(runs):
+    printed = fit(chinchilla(), runs, starts=4).report()
+    assert "loss = 1.817 + 477.8 / model_size^0.3473 + 2143 / tokens^0.3672" in printed
 
 
 def test_a_start_takes_few_steps(runs):
@@ -80,7 +76,7 @@ def test_objective_is_the_one_written_out(runs):
 
 def test_five_runs_move_beta(reference_table):
     """All 245 runs: the five that the paper drops, the shortest trained, raise beta by .09. scipy agrees."""
-    runs = read(reference_table(f"runs/{TABLE}", SHA256), dropped=0)
+    runs = read(reference_table(TABLE, SHA256), dropped=0)
     fitted = fit(chinchilla(), runs, starts=16)
     published = from_paper(BESIROGLU)
     start = search(np.array([published[name] for name in fitted.law.names]))

@@ -1,0 +1,1 @@
+"""What a fit rests on, for people: `fit.html` and its figures, one file each."""
