@@ -19,7 +19,7 @@ _NOUNS: dict[str, frozenset[str]] = {
     "emit": frozenset({"face", "write"}),
     "predictors": frozenset({"predictor", "exponential", "kernels", "smooth", "support", "warp"}),
     "importers": frozenset({"table"}),
-    "laws": frozenset({"law", "combine", "ready"}),
+    "laws": frozenset({"law", "combine", "ready", "plausible"}),
 }
 
 

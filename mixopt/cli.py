@@ -100,7 +100,13 @@ def fit(
         show_table(runs, columns)
     else:
         fit_table(
-            runs, columns=columns, targets=target or [], holdout=holdout, replicates=replicates, seed=seed, out=out
+            runs,
+            columns=columns,
+            targets=target or [],
+            holdout=int(holdout) if holdout.isdigit() else holdout,
+            replicates=replicates,
+            seed=seed,
+            out=out,
         )
 
 

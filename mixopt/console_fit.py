@@ -27,7 +27,7 @@ def fit_table(
     *,
     columns: Path | None,
     targets: Sequence[str],
-    holdout: str,
+    holdout: str | int,
     replicates: int,
     seed: int,
     out: Path | None,
@@ -38,8 +38,9 @@ def fit_table(
     runs = Runs.read(source, columns=columns)
     _show_runs(runs)
     folder = out or Path("outputs") / f"{source.name.split('.')[0]}-fit"
-    with console.status("fitting and comparing the laws"):
-        selection = select(runs, _weights(runs, targets), holdout=holdout, replicates=replicates, seed=seed)
+    with console.status("fitting") as status:
+        weights = _weights(runs, targets)
+        selection = select(runs, weights, holdout=holdout, replicates=replicates, seed=seed, watch=status.update)
     evidence = Evidence(runs, selection)
     with console.status("drawing the figures"):
         write_json(folder / "fit.json", selection.to_dict())
@@ -66,7 +67,7 @@ def show_table(source: Path, columns: Path | None) -> None:
 
         console.print(f"[yellow]not readable as it is[/yellow] {escape(str(error))}", highlight=False)
         console.print("A guess of what its columns mean; check it, save it and give it as --columns:")
-        console.print(escape(guess(source).to_yaml()), highlight=False)
+        console.print(escape(guess(source).to_yaml()), highlight=False, soft_wrap=True)
         return
     _show_runs(runs)
     show_warnings(runs.notes)
@@ -114,7 +115,8 @@ def _range(values: object) -> str:
 def _show(table: Table) -> None:
     shown = Shown(title=escape(table.caption), title_justify="left")
     for head in table.head:
-        shown.add_column(escape(head), justify="left" if head == table.head[0] else "right")
+        first = head == table.head[0]
+        shown.add_column(escape(head), justify="left" if first else "right", overflow="fold", min_width=14 * first)
     for row in table.rows[:_ROWS]:
         shown.add_row(*map(escape, row), style="bold" if row[0] in table.strong else None)
     console.print(shown)

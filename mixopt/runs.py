@@ -18,7 +18,7 @@ from mixopt.files import write_bytes
 from mixopt.importers.table import Table, in_memory, join, numbers, open_table
 from mixopt.runs_columns import ColumnMap
 from mixopt.runs_complete import Asked, complete
-from mixopt.runs_gate import BITS, NATS, finished, validate
+from mixopt.runs_gate import BITS, NATS, PASSES, finished, validate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,7 +139,8 @@ class Runs:
         made, unit, notes = complete(
             found.columns(table, mapping.entries), found.corpora, found.targets, table.source, asked
         )
-        return cls(found.corpora, found.targets, made, table.source, unit, (*table.notes, *found.notes(), *notes))
+        told = tuple(dict.fromkeys((*table.notes, *found.notes(), *notes)))
+        return cls(found.corpora, found.targets, made, table.source, unit, told)
 
     @classmethod
     def from_pandas(
@@ -196,9 +197,18 @@ class Runs:
         return pd.DataFrame(flat)
 
     def write(self, path: str | Path) -> Path:
-        """Write .parquet or .csv in one step: a reader sees the old table or the new one, never half."""
+        """Write .parquet, notes and all, or .csv, in one step: a reader sees the old table or the new one, never half.
+
+        Raises
+        ------
+        RunsError
+            The name ends otherwise.
+        """
         frame, content = self.to_pandas(), BytesIO()
+        if Path(path).suffix not in (".parquet", ".csv"):
+            raise RunsError(f"{path} ends in {Path(path).suffix!r}; runs are written to .parquet or .csv.")
         if Path(path).suffix == ".parquet":
+            frame.attrs["notes"] = list(self.notes)  # pandas keeps these in the file
             frame.to_parquet(content, index=False)
         else:
             frame.to_csv(content, index=False)
@@ -227,7 +237,7 @@ def _stack(name: str, rows: Sequence[Mapping[str, Any]], labels: tuple[str, ...]
         return np.array([str(row.get(name, "")) for row in rows])
     if labels is None:
         return numbers([row.get(name) for row in rows], source, name)
-    default, known = 0.0 if name in ("mixture", "epochs") else np.nan, set(labels)
+    default, known = 0.0 if name in ("mixture", *PASSES) else np.nan, set(labels)
     for row in rows:
         if not isinstance(row.get(name, {}), Mapping):
             raise RunsError(f"{source} run {row.get('run')}: {name} is {row[name]!r}; give a value by name.")

@@ -171,7 +171,9 @@ class Resolved:
         """What was left unread."""
         if not self.unread:
             return ()
-        shown = ", ".join(self.unread[:6]) + (f" and {len(self.unread) - 6} more" if len(self.unread) > 6 else "")
+        shown = ", ".join(name or "one without a name" for name in self.unread[:6]) + (
+            f" and {len(self.unread) - 6} more" if len(self.unread) > 6 else ""
+        )
         return (f"Columns not read: {shown}.",)
 
     def columns(self, table: Table, entries: Mapping[str, Entry]) -> dict[str, Array]:

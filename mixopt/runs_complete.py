@@ -12,6 +12,9 @@ from mixopt.runs_gate import BITS, NATS, ROUNDED, SUM_TOLERANCE
 _SETTINGS = ("proxy", "schedule", "model_size", "mixture", "batch_tokens", "peak_lr", "unique_tokens", "seed")
 _COMPARED = 20_000
 """Rows in which copies are looked for."""
+_OUTCOMES = ("run", "seed", "loss", "bits_per_byte", "seconds")
+_SEEDS_APART = 0.1
+"""Losses of one setting lie closer than this, whatever the seed, unless something else was changed."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +44,14 @@ def complete(
     unit = _loss(made, source, asked)
     if numbered := "run" not in made:
         made["run"] = np.arange(1, rows + 1).astype(str)
-        notes.append(f"{source} names no runs; its rows are numbered.")
+        notes.append("The table names no runs; its rows are numbered.")
     elif (blank := np.flatnonzero(made["run"] == "")).size:
         raise RunsError(f"{source} row {blank[0] + 1} names no run; give each row a run, or no column of runs.")
     if "mixture" not in made:
         made["mixture"] = np.ones((rows, 1))
-        notes.append(f"{source} tells no mixture; its runs are taken as on one corpus, called {corpora[0]}.")
+        notes.append(f"The table tells no mixture; its runs are taken as on one corpus, called {corpora[0]}.")
     notes += _tokens(made)
-    notes += _rounded(made, source, asked)
+    notes += _rounded(made, asked)
     notes += _status(made, source, targets, asked)
     _refuse_swapped(made, source)
     if numbered and _evenly_spaced(made):
@@ -65,11 +68,13 @@ def remarks(columns: dict[str, Array], corpora: Sequence[str], unit: str) -> lis
     said: list[str] = []
     status, run, mixture = columns["status"], columns["run"], columns["mixture"]
     if diverged := int((status == "diverged").sum()):
-        said.append(f"{_rows(diverged)} of {len(run)} belong to diverged runs, kept and not fitted.")
+        said.append(f"{_rows(diverged)} of {len(run)} {_belong(diverged)} diverged runs, kept and not fitted.")
     if (unfinished := run[status == "unfinished"]).size:
         said.append(
-            f"{_rows(len(unfinished))} of {len(run)} belong to unfinished runs, not fitted: {_some(unfinished)}."
+            f"{_rows(len(unfinished))} of {len(run)} {_belong(len(unfinished))} unfinished runs, not fitted: "
+            f"{_some(unfinished)}."
         )
+    said += _partly_told(columns)
     if (count := len(np.unique(run))) < len(run):
         said.append(
             f"{len(run)} rows are of {count} runs. Mid-run checkpoints are not short runs: unless the schedule is "
@@ -77,6 +82,12 @@ def remarks(columns: dict[str, Array], corpora: Sequence[str], unit: str) -> lis
         )
     elif len(run) <= _COMPARED and (twins := _twins(columns)):
         said.append(f"Rows {twins[0] + 1} and {twins[1] + 1} are the same but for their names; one may be a copy.")
+    if len(run) <= _COMPARED and (pair := _unexplained(columns)):
+        one, other, apart = pair
+        said.append(
+            f"Rows {one + 1} and {other + 1} have the same settings and losses {apart:.0%} apart, more than seeds do. "
+            "What differs is in a column that is not read: map it, or give each kind of run a table."
+        )
     if len(corpora) > 1:
         unused = [name for name, most in zip(corpora, np.nanmax(mixture, 0, initial=0), strict=True) if most == 0]
         if unused:
@@ -115,7 +126,7 @@ def _tokens(made: dict[str, Array]) -> list[str]:
     return ["The table tells no tokens; a law that reads them will ask for them."]
 
 
-def _rounded(made: dict[str, Array], source: str, asked: Asked) -> list[str]:
+def _rounded(made: dict[str, Array], asked: Asked) -> list[str]:
     if not asked.renormalize:
         return []
     total = made["mixture"].sum(-1)
@@ -126,8 +137,8 @@ def _rounded(made: dict[str, Array], source: str, asked: Asked) -> list[str]:
     made["mixture"] = made["mixture"] / np.where(rounded, total, 1)[:, None]
     worst = total[np.argmax(np.where(rounded, off, 0))]
     return [
-        f"The shares of {int(rounded.sum())} of {len(total)} rows in {source} were rounded and divided by their sum; "
-        f"the largest correction was of {worst:.4g} to 1."
+        f"The shares of {int(rounded.sum())} of {len(total)} rows were rounded and divided by their sum; "
+        f"the largest correction was of {worst:.6g} to 1."
     ]
 
 
@@ -138,6 +149,8 @@ def _status(made: dict[str, Array], source: str, targets: Sequence[str], asked: 
     rows = len(made["run"])
     status = made.get("status", np.full(rows, "finished")).astype("<U10")
     loss, missing = made["loss"], np.isnan(made["loss"])
+    if len(never := np.flatnonzero(missing.all(0))) and not missing.all():
+        raise RunsError(f"{source} has no loss of {targets[never[0]]} in any row; leave that column out.")
     bad = (~missing & ~COLUMNS["loss"].accepts(loss)).any(-1) | missing.all(-1)
     if "initial_loss" in made:
         bad |= (loss > made["initial_loss"][:, None]).any(-1)
@@ -146,14 +159,14 @@ def _status(made: dict[str, Array], source: str, targets: Sequence[str], asked: 
     if (lost := ended & bad).any():
         status[lost] = "diverged"
         notes.append(
-            f"{_rows(int(lost.sum()))} of {source} with a loss that is missing, infinite, not positive or above the "
+            f"{_rows(int(lost.sum()))} with a loss that is missing, infinite, not positive or above the "
             f"initial one: marked diverged ({_some(made['run'][lost])})."
         )
     if (partly := ended & ~bad & missing.any(-1)).any():
         status[partly] = "unfinished"
         rare = [targets[int(at)] for at in np.flatnonzero(missing[partly].any(0))]
         notes.append(
-            f"{_rows(int(partly.sum()))} of {source} without the loss of {_some(np.array(rare))}: marked unfinished; "
+            f"{_rows(int(partly.sum()))} without the loss of {_some(np.array(rare))}: marked unfinished; "
             "leave these targets out of the mapping to fit the others to them."
         )
     made["status"] = status
@@ -228,6 +241,47 @@ def _twins(columns: dict[str, Array]) -> tuple[int, int] | None:
             return seen[key], row
         seen[key] = row
     return None
+
+
+def _partly_told(columns: dict[str, Array]) -> list[str]:
+    """Settings that some transformer runs tell and others do not: laws need them of all."""
+    mine = columns["status"] == "finished"
+    if "proxy" in columns:
+        mine = mine & (columns["proxy"] == "transformer")
+    said: list[str] = []
+    for name in (name for name in _SETTINGS if name in columns and not COLUMNS[name].text and name != "seed"):
+        unknown = mine & ~np.isfinite(columns[name].reshape(len(mine), -1)).all(-1)
+        if 0 < unknown.sum() < mine.sum():
+            said.append(
+                f"{name} is not known in {int(unknown.sum())} of {int(mine.sum())} rows "
+                f"({_some(columns['run'][unknown])}), and no law reads a column with holes: fill it in, or leave these "
+                "rows out."
+            )
+    return said
+
+
+def _unexplained(columns: dict[str, Array]) -> tuple[int, int, float] | None:
+    """Two finished rows whose settings are the same and whose losses are furthest apart, where that is no noise."""
+    fitted = (columns["status"] == "finished") & COLUMNS["loss"].accepts(columns["loss"]).all(-1)
+    log_loss = np.log(np.where(fitted[:, None], columns["loss"], 1))
+    told = [values for name, values in columns.items() if name not in _OUTCOMES]
+    groups: dict[bytes, list[int]] = {}
+    for row in np.flatnonzero(fitted).tolist():
+        key = b"|".join(values[row].tobytes() if values.ndim > 1 else str(values[row]).encode() for values in told)
+        groups.setdefault(key, []).append(row)
+    found: list[tuple[int, int, float]] = []
+    for group in groups.values():
+        target = int(np.ptp(log_loss[group], axis=0).argmax())
+        low, high = (
+            group[int(place)] for place in (log_loss[group, target].argmin(), log_loss[group, target].argmax())
+        )
+        found.append((min(low, high), max(low, high), float(np.expm1(log_loss[high, target] - log_loss[low, target]))))
+    furthest = max(found, key=lambda pair: pair[2], default=None)
+    return furthest if furthest and furthest[2] > _SEEDS_APART else None
+
+
+def _belong(count: int) -> str:
+    return "belongs to" if count == 1 else "belong to"
 
 
 def _rows(count: int) -> str:

@@ -20,6 +20,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "proxy": ("transformer", "ngram"),
     "size_counts": ("non_embedding", "all"),
 }
+PASSES = ("epochs", "epochs_anneal")
+"""Passes over each corpus in the phases of a run; a corpus that is not told was not read."""
 _REQUIRED = ("run", "status", "mixture", "loss")
 
 

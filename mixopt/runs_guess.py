@@ -23,28 +23,29 @@ _CALLED: Mapping[str, tuple[str, ...]] = {
     "run": ("run", "runid", "id", "expname", "experiment", "runname", "name", "index"),
     "status": ("status", "state"),
     "model_size": (
-        "paramsnoembed", "nonembeddingparams", "nonembedding", "modelsize", "n", "params", "nparams", "numparams",
-        "parameters", "size",
+        "paramsnoembed", "nonembeddingparams", "nonembedding", "nonembparams", "nnonemb", "modelsize", "N", "params",
+        "nparams", "numparams", "parameters", "size",
     ),
-    "tokens": ("tokens", "ntokens", "numtokens", "traintokens", "totaltokens", "tokensseen", "d"),
-    "unique_tokens": ("uniquetokens", "u"),
+    "tokens": ("tokens", "ntokens", "numtokens", "traintokens", "totaltokens", "tokensseen", "dtokens", "D"),
+    "unique_tokens": ("uniquetokens", "U"),
     "epochs": ("epochs", "epoch"),
     "batch_tokens": (
         "batchtokens", "batchsizetokens", "tokensperstep", "tokensperbatch", "bs", "batchsize", "globalbatchseqs",
-        "globalbatchsize",
+        "globalbatchsize", "batch",
     ),
     "peak_lr": ("peaklr", "maxlr", "lr", "learningrate"),
-    "steps": ("steps", "nsteps", "numsteps", "trainsteps", "maxsteps"),
+    "steps": ("steps", "nsteps", "numsteps", "trainsteps", "maxsteps", "iterations", "iters"),
     "flops": ("flops", "flop", "trainingflops", "trainingflop", "totalflops"),
     "seed": ("seed", "randomseed"),
     "schedule": ("schedule", "lrschedule", "lrscheduler", "scheduler"),
     "tokenizer": ("tokenizer",),
     "initial_loss": ("initialloss",),
 }  # fmt: skip
-_IN_SEQUENCES = ("bs", "batchsize", "globalbatchseqs", "globalbatchsize")
+_IN_SEQUENCES = ("bs", "batchsize", "globalbatchseqs", "globalbatchsize", "batch")
 _LOSS = re.compile(r"(?i)loss|nll|cross_?entropy|bpb|bits_?per_?byte")
 _BITS = re.compile(r"(?i)bpb|bits_?per_?byte")
 _NO_LOSS = re.compile(r"(?i)(^|[_/. ])(train|training|lo|hi|std|sem|err|min|max|initial)([_/. ]|$)|__(min|max)$")
+_MEAN = re.compile(r"(?i)(^|[_/. ])(mean|avg|average)([_/. ]|$)")  # of the other losses
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,9 @@ def _joined(tables: Sequence[Table]) -> Table:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", _PREFIX.sub("", name).lower())
+    """The letters of a name; a single one as it is, for N is a size and n often a count of something else."""
+    bare = _PREFIX.sub("", name)
+    return bare if len(bare) == 1 else re.sub(r"[^a-z0-9]", "", bare.lower())
 
 
 def guess_columns(table: Table) -> Guess:
@@ -116,6 +119,12 @@ def guess_columns(table: Table) -> Guess:
             found, asked = _scalar(column, called, values if COLUMNS[column].text else numeric)
             entries |= found
             questions += asked
+    if sequence := _sequence(entries, numeric):
+        batch = entries["batch_tokens"].sources
+        questions = [one for one in questions if not one.startswith(f"{batch[0]} may count sequences")]
+        if sequence > 1:
+            entries["batch_tokens"] = Entry(batch, sequence)
+            questions.append(f"{batch[0]} counts sequences of {sequence:g} tokens, by tokens and steps; is it so?")
     ordered = {name: entries[name] for name in COLUMNS if name in entries}
     return Guess(ColumnMap(ordered, renormalize=renormalize or None, source="guess"), tuple(questions), table.source)
 
@@ -123,12 +132,14 @@ def guess_columns(table: Table) -> Guess:
 def _scalar(column: str, called: Sequence[str], values: Mapping[str, Array]) -> tuple[dict[str, Entry], list[str]]:
     plain = {name: _plain(name) for name in values}
     found = sorted((called.index(word), name) for name, word in plain.items() if word in called)
+    if column == "run":  # every row is of a run
+        found = [(place, name) for place, name in found if (values[name] != "").all()]
     if not found:
         return {}, []
     name, others = found[0][1], [other for _, other in found[1:]]
     asked = [f"{column} is {name}, or is it {' or '.join(others)}?"] if others else []
     if column == "model_size":
-        bare = "noembed" in plain[name] or "nonembed" in plain[name]
+        bare = bool(re.search("no(n|t)?emb", plain[name]))
         if not bare:
             asked.append(f"does {name} count the embeddings? Then {{from: {name}, counts: all}}, else non_embedding.")
         return {column: Entry((name,), counts="non_embedding" if bare else "")}, asked
@@ -138,6 +149,19 @@ def _scalar(column: str, called: Sequence[str], values: Mapping[str, Array]) -> 
         words = ", ".join(sorted({str(word) for word in values[name]})[:8])
         asked.append(f"{name} says {words}: give each as finished, diverged or unfinished, under values.")
     return {column: Entry((name,))}, asked
+
+
+def _sequence(entries: Mapping[str, Entry], numeric: Mapping[str, Array]) -> float | None:
+    """Tokens in what a batch counts, where tokens are so many times steps times its size in every row."""
+    named = [entries[name].sources[0] for name in ("tokens", "steps", "batch_tokens") if name in entries]
+    if len(named) < 3:
+        return None
+    tokens, steps, batch = (numeric[name] for name in named)
+    known = np.isfinite(tokens) & (steps * batch > 0)
+    ratio = tokens[known] / (steps * batch)[known]
+    if not len(ratio) or not np.allclose(ratio, round(np.median(ratio)), rtol=0.01):
+        return None
+    return float(round(np.median(ratio)))
 
 
 def _mixture(numeric: Mapping[str, Array], names: Sequence[str]) -> tuple[Entry, list[str], set[str]] | None:
@@ -165,6 +189,7 @@ def _off(family: Sequence[str], numeric: Mapping[str, Array], whole: float) -> f
 
 def _losses(numeric: Mapping[str, Array], names: Sequence[str]) -> tuple[dict[str, Entry], list[str]]:
     found = [name for name in numeric if _LOSS.search(name) and not _NO_LOSS.search(_PREFIX.sub("", name))]
+    found = [name for name in found if not _MEAN.search(name)] or found
     entries: dict[str, Entry] = {}
     asked: list[str] = []
     for column, bits in (("loss", False), ("bits_per_byte", True)):

@@ -23,6 +23,7 @@ from mixopt.errors import RunsError, StudyError
 from mixopt.runs import Runs
 from mixopt.runs_complete import remarks
 from mixopt.runs_entry import suggest
+from mixopt.runs_gate import PASSES
 from mixopt.study_errors import spell_errors
 from mixopt.study_sections import Section
 from mixopt.study_yaml import read_document
@@ -174,10 +175,10 @@ def _rebucketed(columns: Mapping[str, Array], weights: Array) -> dict[str, Array
         made["corpus_tokens"] = columns["corpus_tokens"] @ weights
     if "unique_tokens" in columns:
         made["unique_tokens"] = columns["unique_tokens"] @ weights
-    if "epochs" in columns:
-        made["epochs"] = np.full(made["mixture"].shape, np.nan)
-        if "tokens" in columns and "unique_tokens" in made:
-            made["epochs"] = columns["tokens"][:, None] * made["mixture"] / made["unique_tokens"]
+    for name in [name for name in PASSES if name in columns]:
+        made[name] = np.full(made["mixture"].shape, np.nan)
+        if "unique_tokens" in made:
+            made[name] = (columns[name] * columns["unique_tokens"]) @ weights / made["unique_tokens"]
     return made
 
 
@@ -209,7 +210,7 @@ def _placed(name: str, runs: Runs, labels: Sequence[str] | None) -> Array:
         return np.full(len(runs) if labels is None else (len(runs), len(labels)), np.nan)
     if labels is None:
         return runs[name]
-    placed = np.full((len(runs), len(labels)), 0.0 if name in ("mixture", "epochs", "corpus_tokens") else np.nan)
+    placed = np.full((len(runs), len(labels)), 0.0 if name in ("mixture", "corpus_tokens", *PASSES) else np.nan)
     for at, label in enumerate(runs.labels(name)):
         if label in labels:
             placed[:, labels.index(label)] = runs[name][:, at]

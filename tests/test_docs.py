@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from mixopt._discover import available
 from mixopt.cli import app
 from mixopt.execute import simulate
+from mixopt.runs import Runs
 from mixopt.study import Study
 from mixopt.sweep.design import check_cost, design
 from mixopt.sweep.frame import frame_of
@@ -18,8 +20,11 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+FITTING = (ROOT / "docs" / "fitting.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str, text: str = README) -> list[str]:
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
     return [content for name, content in fenced if name == language]
 
 
@@ -54,6 +59,22 @@ def test_the_python_examples_run_as_written(table: Path, capsys: pytest.CaptureF
     printed = capsys.readouterr().out
     assert "token_exchange" in printed
     assert "Chosen(mixture=" in printed
+
+
+def test_the_page_on_fitting_runs_as_written(table: Path, capsys: pytest.CaptureFixture[str]):
+    Runs.read(table).write(table.with_name("runs.csv"))
+    table.with_name("columns.yaml").write_text("seed: seed\nloss: {from: 'loss[*]'}\nmixture: {from: 'mixture[*]'}\n")
+    for block in blocks("python", FITTING):
+        exec(compile(block, "fitting.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "predicts the" in printed
+    assert "m[web]" in printed
+
+
+def test_every_law_is_on_the_page_on_fitting():
+    named = set(re.findall(r"`(\w+)`", FITTING.partition("## The laws")[2]))
+    files = {path.stem for path in (ROOT / "mixopt" / "laws").glob("*.py")}
+    assert set(available("laws")) | {"ready", "plausible"} == named & files
 
 
 def test_the_study_of_the_readme_is_a_study_whose_sweep_can_be_done(tmp_path: Path):

@@ -53,7 +53,7 @@ def test_a_corpus_not_used_changes_nothing(columns, rng):
 
 def test_the_whole_law_is_the_sum_that_it_says(columns):
     law = exchange_with_size(CORPORA, tokens_unit=1e8, size_unit=1e7, shared_g=True)
-    theta = dict(E=1.5, A=0.3, alpha=0.4, g=0.5, eps=0.02, B=0.8, beta=0.7, k=0.1, q=0.2, T=0.2, tau=0.9, kappa=0.15)
+    theta = dict(E=1.5, A=0.3, alpha=0.4, g=0.5, eps=0.02, B=0.8, beta=0.7, k=0.1, q=0.2, T=0.2, tau=0.9, kappa_T=0.15)
     theta |= {"m[web]": 1.0, "m[code]": 3.0, "m[math]": 0.2}
     n, d = columns["model_size"] / 1e7, columns["corpus_tokens"].sum(-1) / 1e8
     share = columns["corpus_tokens"] / columns["corpus_tokens"].sum(-1, keepdims=True)

@@ -15,7 +15,9 @@ from mixopt.fit.norms import Huber, Square
 from mixopt.laws.chinchilla import BESIROGLU, chinchilla, from_paper
 from mixopt.laws.constant import Constant
 from mixopt.laws.law import Coefficient, Law
+from mixopt.laws.lr_sum import LearningRateSum
 from mixopt.laws.power_law import PowerLaw
+from mixopt.laws.repetition import Repetition
 from mixopt.laws.token_exchange import TokenExchange
 
 TRUTH = from_paper(BESIROGLU)
@@ -218,7 +220,8 @@ def test_extrapolation_widens_only_beyond_the_largest_run(rng):
     data = json.loads(json.dumps(fitted.to_dict())) | {"extrapolation": 0.02, "reach": 2.0}
     wider = Fit.from_dict(data)
     flops = 6 * runs["model_size"] * runs["tokens"]
-    far = {"model_size": np.full(1, flops.max() * np.exp(4.0) / 6e10), "tokens": np.full(1, 1e10)}
+    top = int(flops.argmax())
+    far = {name: runs[name][[top]] * np.exp(2.0) for name in ("model_size", "tokens")}
     assert wider.overshoot(far) == pytest.approx(4.0)
     assert np.array_equal(wider.interval(runs), fitted.interval(runs))
     low, high = fitted.interval(far)
@@ -234,6 +237,25 @@ def test_size_is_judged_by_what_the_law_reads(rng):
     far = {"tokens": runs["tokens"].max() * np.array([0.1, np.e]), "model_size": np.array([1e15, 1e15])}
     assert np.allclose(fitted.overshoot(far), [0, 1])
     assert np.array_equal(fit(LogLinear(("a", "b", "c")), linear_runs(rng)).overshoot(linear_runs(rng)), np.zeros(40))
+
+
+def test_more_passes_and_longer_schedules_are_beyond_the_runs_too(rng):
+    runs = {"tokens": np.geomspace(1e8, 1e9, 12), "mixture": np.ones((12, 1)), "unique_tokens": np.full((12, 1), 5e8)}
+    law = Repetition((2.7, 0.7)) >> (Constant("E") + PowerLaw("tokens", 1e9, "B", "beta"))
+    fitted = fit(law, runs | {"loss": 2 + (runs["tokens"] / 1e9) ** -0.5}, starts=2)
+    scarce = {name: values[-1:] for name, values in runs.items()} | {"unique_tokens": np.full((1, 1), 5e8 / np.e)}
+    assert fitted.overshoot(scarce) == pytest.approx(1)
+    assert fitted.overshoot({**scarce, "tokens": scarce["tokens"] / 1e3}) == pytest.approx(0)
+    knots = {"step_knots": np.geomspace(1e3, 1e4, 12)[:, None] * [0, 1], "lr_knots": np.full((12, 2), 1e-3)}
+    long = {name: values[-1:] * [[np.e if name == "step_knots" else 1]] for name, values in knots.items()}
+    law = LearningRateSum() >> (Constant("E") + PowerLaw("lr_sum", 1.0, "A", "alpha"))
+    assert fit(law, knots | {"loss": np.linspace(3, 2, 12)}, starts=2).overshoot(long) == pytest.approx(1)
+
+
+def test_a_fit_written_before_errors_inside_were_kept_is_read(rng):
+    fitted = fit(chinchilla(), chinchilla_runs(rng), starts=2)
+    older = {name: value for name, value in fitted.to_dict().items() if name not in ("inside", "groups")}
+    assert Fit.from_dict(older).to_dict() == fitted.to_dict()
 
 
 def test_replicates_pair_up_across_targets_and_keep_runs_whole():
@@ -321,8 +343,8 @@ def test_refuses_what_cannot_be_fitted(rng):
         fit(chinchilla(), runs)
     with pytest.raises(FitError, match=r"Constant makes loss, which no law after it reads"):
         fit(Constant("E") >> PowerLaw("tokens", 1e9, "B", "beta"), runs)
-    with pytest.raises(ValueError, match=r"starts must be at least 1 and replicates at least 0; got 0 and 0"):
-        fit(chinchilla(), runs, starts=0)
+    with pytest.raises(ValueError, match=r"starts and replicates must be at least 0; got -1 and 0"):
+        fit(chinchilla(), runs, starts=-1)
 
     @dataclass(frozen=True)
     class Negative(Law):
@@ -334,7 +356,7 @@ def test_refuses_what_cannot_be_fitted(rng):
             return theta[..., :1]
 
     with pytest.raises(
-        FitError, match=r"None of 64 starts gives a positive, finite loss for every row\. Check the units"
+        FitError, match=r"None of 65 starts gives a positive, finite loss for every row\. Check the units"
     ):
         fit(Negative(), runs)
 
@@ -469,8 +491,9 @@ def test_replicates_of_a_wide_law_are_spread_as_full_refits(rng, monkeypatch):
         monkeypatch.setattr(sys.modules["mixopt.fit.optimum"], "_WIDE", wide)
         samples.append(np.log(fit(law, runs, norm=Huber(0.003), starts=4, replicates=100).samples(new)))
     exact, near = samples
-    assert near.std(0) == pytest.approx(exact.std(0), rel=0.15)
-    assert np.median(np.abs(near - exact) / exact.std(0)) < 0.1
+    widths = [np.ptp(np.quantile(drawn, [0.05, 0.95], axis=0), axis=0) for drawn in samples]
+    assert np.median(widths[1] / widths[0]) == pytest.approx(1, abs=0.1)
+    assert np.median(np.abs(near - exact) / exact.std(0)) < 0.25
 
 
 def test_memory_grows_with_the_runs_not_with_their_square(rng):

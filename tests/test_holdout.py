@@ -1,14 +1,16 @@
 """Hold-out: the law that made the runs wins, the simplest of equals is taken, and larger runs are what is asked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from mixopt.errors import FitError
+from mixopt.fit.calibration import calibrate
 from mixopt.fit.fit import Fit, fit
 from mixopt.fit.folds import folds
-from mixopt.fit.holdout import calibrated, choose, compare, extrapolated, extrapolation, largest
+from mixopt.fit.holdout import calibrated, choose, compare, largest
+from mixopt.fit.scores import Errors
 from mixopt.laws.chinchilla import chinchilla
 from mixopt.laws.constant import Constant
 from mixopt.laws.law import Coefficient, Law
@@ -99,18 +101,25 @@ def test_largest_takes_whole_sizes(runs):
     assert largest(tied, 0.1).tolist() == [False] * 8 + [True] * 8
 
 
+def farther(runs, efolds):
+    """The run of most compute, larger in size and in tokens until it took so many e-folds more."""
+    top = int(np.argmax(runs["model_size"] * runs["tokens"]))
+    return {name: runs[name][[top]] * np.exp(efolds / 2) for name in ("model_size", "tokens")}
+
+
 def test_extrapolation_is_what_the_noise_does_not_explain(runs):
     (score,) = compare({"no floor": CANDIDATES["no floor"]}, runs, holdout=largest(runs), starts=8)
-    sd = extrapolation(score, noise=0.001)
-    assert sd**2 + 0.001**2 == pytest.approx(score.rmse**2)
     whole = fit(CANDIDATES["no floor"], runs, starts=8, replicates=20)
-    wider = extrapolated(whole, score, noise=0.001)
+    wider = calibrate(whole, [score.errors], noise=0.001)
+    assert wider.extrapolation**2 + 0.001**2 == pytest.approx(score.rmse**2)
+    assert wider.reach == pytest.approx(score.reach)
+    assert (wider.inside, wider.groups) == (0, 0)
     # At the tested reach beyond the largest run, the sd added is the one found.
-    top = (runs["model_size"] * runs["tokens"]).max()
-    far = {"model_size": np.array([1e9]), "tokens": np.array([top * np.exp(score.reach) / 1e9])}
+    far = farther(runs, score.reach)
     center = wider.predict(far)
     added = np.log(wider.interval(far)[1] / center) ** 2 - np.log(whole.interval(far)[1] / center) ** 2
-    assert np.sqrt(added) == pytest.approx(1.6449 * sd, rel=1e-3)
+    assert np.sqrt(added) == pytest.approx(1.6449 * wider.extrapolation, rel=1e-3)
+    assert wider.unexplained(far) == pytest.approx(wider.extrapolation)
 
 
 def test_an_excess_of_error_is_known_no_better_than_a_mean_of_squares(runs):
@@ -118,9 +127,44 @@ def test_an_excess_of_error_is_known_no_better_than_a_mean_of_squares(runs):
     (score,) = compare({"chinchilla": chinchilla()}, runs, holdout=largest(runs), starts=4)
     assert score.n == 5
     scatter = np.mean(np.random.default_rng(1).standard_normal((20_000, 5)) ** 2, axis=1).std()
-    assert extrapolation(score, noise=1.0) ** 2 == pytest.approx(score.rmse**2 * scatter, rel=0.03)
-    wide = extrapolated(fit(chinchilla(), runs, starts=4, replicates=20), score, noise=1.0)
-    assert wide.extrapolation > 0
+    wide = calibrate(fit(chinchilla(), runs, starts=4, replicates=20), [score.errors], noise=1.0)
+    assert wide.extrapolation**2 == pytest.approx(score.rmse**2 * scatter, rel=0.03)
+
+
+def errors(log, run, beyond=0.0, spread=0.0, weight=1.0):
+    """Errors of one target, seen to be 1 everywhere."""
+    rows = np.ones((len(log), 1))
+    flat = (np.full(len(log), value) for value in (weight, beyond))
+    return Errors(np.exp(log)[:, None], rows, spread * rows, np.asarray(run), *flat, same=[], freedom=1.0)
+
+
+def test_what_replicates_and_noise_leave_of_errors_inside_is_carried_everywhere(runs, rng):
+    """Rows of a run err alike: it is runs that are averaged, and of whose number Student's t is."""
+    whole = fit(chinchilla(), runs, starts=4, replicates=40)
+    run = np.repeat(np.arange(400), [1] * 200 + [9] * 200)
+    log = 0.05 * rng.standard_normal(400)[run] + 0.03 * rng.standard_normal(2000)
+    found = calibrate(whole, [errors(log, run, spread=0.03)], noise=0.03)
+    assert found.groups == 400
+    assert found.inside == pytest.approx(np.sqrt(0.05**2 - 0.03**2), rel=0.1)
+    few = calibrate(whole, [errors(np.array([0.1, -0.1, 0.1]), [0, 1, 2])], noise=0.0)
+    bare = replace(few, replicates=np.empty((0, 5)))
+    half = np.log(bare.interval(runs)[1] / bare.predict(runs))
+    assert half == pytest.approx(2.3534 * 0.1, rel=1e-3)  # of Student's t with three degrees of freedom
+
+
+def test_errors_inside_are_not_blamed_on_the_distance(runs):
+    whole = fit(chinchilla(), runs, starts=4)
+    near, far = errors(np.full(40, 0.03), np.arange(40)), errors(np.full(40, 0.05), np.arange(40), beyond=2.0)
+    found = calibrate(whole, [near, far], noise=0.0)
+    assert (found.inside, found.extrapolation, found.reach) == pytest.approx((0.03, 0.04, 2.0))
+    assert calibrate(whole, [errors(np.full(9, 0.03), np.arange(9), beyond=1e-3)], noise=0.0).extrapolation == 0
+
+
+def test_rows_count_as_much_as_in_the_fit(runs):
+    whole = fit(chinchilla(), runs, starts=4)
+    log = np.array([0.1, 0.3])
+    found = calibrate(whole, [errors(log, [0, 0], weight=np.array([1.5, 0.5]))], noise=0.0)
+    assert found.inside == pytest.approx(np.sqrt(0.75 * 0.1**2 + 0.25 * 0.3**2))
 
 
 def test_a_law_that_predicts_no_number_is_last(runs):
@@ -156,10 +200,6 @@ def test_refusals(runs):
     same = {"model_size": np.full(4, 1e6), "tokens": np.full(4, 1e8)}
     with pytest.raises(FitError, match=r"All runs took the same compute, so none is larger\. Hold out other rows"):
         largest(same)
-    (score,) = compare({"c": Constant("E")}, runs, holdout=~largest(runs, 0.9), starts=2)
-    whole = fit(Constant("E"), runs, starts=2)
-    with pytest.raises(FitError, match=r"These held-out rows are not larger than those fitted\. Hold out largest"):
-        extrapolated(whole, score)
 
 
 @dataclass(frozen=True)
@@ -270,13 +310,43 @@ def test_a_candidate_that_fails_is_listed_with_the_reason(runs):
         compare({"chinchilla": chinchilla()}, runs, holdout="smaller")
 
 
-def test_calibrated_is_the_fit_with_the_error_on_larger_runs(runs):
+def test_calibrated_is_the_fit_with_the_errors_of_both_hold_outs(runs):
     law = CANDIDATES["no floor"]
     fitted = calibrated(law, runs, starts=4, replicates=10)
     whole = fit(law, runs, starts=4, replicates=10)
-    (score,) = compare({"": law}, runs, holdout="larger", starts=4)
+    scores = [compare({"": law}, runs, holdout=how, starts=4, replicates=10)[0] for how in (5, "larger")]
     assert np.array_equal(fitted.theta, whole.theta)
-    assert fitted.extrapolation == extrapolation(score)
-    assert fitted.reach == score.reach
+    assert fitted.to_dict() == calibrate(whole, [score.errors for score in scores]).to_dict()
+    assert fitted.extrapolation > 0
     same = runs | {name: np.full(18, 1e9) for name in ("model_size", "tokens")}
     assert calibrated(Constant("E"), same, starts=2).extrapolation == 0
+
+
+def test_a_law_too_large_for_a_part_of_the_runs_is_calibrated_on_what_there_is(runs):
+    few = {name: values[::3] for name, values in runs.items()}
+    assert calibrated(chinchilla(), few, starts=2).groups == 0
+    with pytest.raises(FitError, match="cannot determine"):
+        calibrated(chinchilla(), few, holdout="larger", starts=2)
+
+
+def test_many_targets_are_calibrated_as_one_after_the_other(mixtures):
+    both = calibrated({"code": Mix(), "math": Mix()}, mixtures, starts=4, replicates=10, noise={"code": 0.002})
+    alone = calibrated(Mix(), mixtures | {"loss": mixtures["loss"][:, 0]}, starts=4, replicates=10, noise=0.002)
+    assert both["code"].inside == pytest.approx(alone.inside, rel=1e-6)
+    assert both["code"].groups == 40
+    assert both["math"].inside != both["code"].inside
+
+
+def test_intervals_of_a_wrong_law_cover_new_runs(rng):
+    """A curved truth is missed inside the runs as well, which their bootstrap does not tell."""
+    covered, bare = [], []
+    for _ in range(30):
+        mixture = rng.dirichlet([1, 1], 50)
+        loss = np.exp(0.5 * np.sin(5 * mixture[:, 0]) + 0.002 * rng.standard_normal(50))
+        runs = {"mixture": mixture[:40], "loss": loss[:40]}
+        fitted = calibrated(Mix(), runs, noise=0.002, starts=2, replicates=30)
+        for one, kept in ((fitted, covered), (replace(fitted, inside=0.0), bare)):
+            low, high = one.interval({"mixture": mixture[40:]})
+            kept.append(np.mean((low <= loss[40:]) & (loss[40:] <= high)))
+    assert 0.85 < np.mean(covered) < 0.97
+    assert np.mean(bare) < 0.6

@@ -42,6 +42,21 @@ def test_of_many_runs_those_that_matter_are_found(rng):
     assert set(found.group) <= {str(i) for i in wrong}
 
 
+def test_a_group_of_planted_faults_is_told_from_one(rng):
+    """Four large runs that stopped early lose 6 % more; one of them alone, or a single other fault, is no group."""
+    runs = chinchilla_runs(rng, 120)
+    large = np.argsort(-runs["model_size"] * runs["tokens"])[:4]
+    runs["loss"][large] *= 1.06
+    found = influence(fit(chinchilla(), runs, norm=Huber(0.004), starts=4), runs)
+    assert set(found.group) == {str(i) for i in large}
+    clean = chinchilla_runs(rng, 120)
+    clean["loss"][7] *= 1.2
+    alone = influence(fit(chinchilla(), clean, norm=Huber(0.004), starts=4), clean)
+    assert alone.group == ("7",)
+    assert alone.words()[0].startswith("Without run 7, ")
+    assert "in common" not in alone.words()[0]
+
+
 def test_the_five_shortest_runs_of_a_published_table_are_named(reference_table):
     """Besiroglu et al., 2024, drop the five with the fewest tokens a parameter; with them beta is .09 higher."""
     runs = read(reference_table(TABLE, SHA256), dropped=0)
@@ -52,7 +67,9 @@ def test_the_five_shortest_runs_of_a_published_table_are_named(reference_table):
     beta = found.names.index("beta")
     assert found.without_group[beta] == pytest.approx(0.366, abs=0.003)
     assert fitted.theta[beta] == pytest.approx(0.453, abs=0.003)
+    assert set(found.run[:1].astype(str)) <= set(found.group)
     joint, outliers = found.words()
+    assert "without run 0 alone, which moves the fit most" in joint
     assert joint.startswith("Without runs 0, 1, 2, ")
     assert "beta is 0.36" in joint
     assert "lie over 4 times the noise" in outliers

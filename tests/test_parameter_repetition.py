@@ -52,3 +52,10 @@ def test_stands_before_the_repetition_of_tokens():
     size = ParameterRepetition()(theta[:1], run)
     tokens = Repetition()(theta[1:2], run)
     assert law(theta, run) == pytest.approx(chinchilla()(theta[2:], {"model_size": size, "tokens": tokens}))
+
+
+def test_the_suiting_size_grows_by_its_power():
+    """16 units of tokens suit 16^1.5 = 64 times the size; as much again counts R (1 - e^(-1 / R))."""
+    law = ParameterRepetition(size=5e7, tokens_unit=1e9, power=1.5)
+    found = law(np.array([5.0]), runs([6.4e9, 3.2e9], [4e10] * 2, 1.6e10))
+    assert found == pytest.approx([3.2e9 * (1 + 5 * (1 - np.exp(-0.2))), 3.2e9])

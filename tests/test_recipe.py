@@ -187,7 +187,7 @@ def assembled(model_size=10**9, peak_lr=0.016, **changes):
         notes=("a note of the plan",),
     )
     vars(plan).update(changes)
-    selection = SimpleNamespace(law="a law", fits={}, warnings=("a warning of the fit",))
+    selection = SimpleNamespace(law="a law", laws={}, warnings=("a warning of the fit",))
     return recipe_of(study, data, selection, plan, {"code": 6e8, "web": 3e9, "unused": 3e9}, 50)
 
 

@@ -1,5 +1,7 @@
 """The one gate where run data is validated."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -32,13 +34,22 @@ def table(*records):
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_what_is_written_is_read_back(tmp_path, suffix):
-    runs = table()
+    runs = replace(table(), notes=("tokens = steps * batch_tokens.",))
     read = Runs.read(runs.write(tmp_path / f"runs.{suffix}"))
     assert (read.corpora, read.targets) == (CORPORA, TARGETS)
     assert read.columns.keys() == runs.columns.keys()
     for name, values in runs.columns.items():
         np.testing.assert_array_equal(read[name], values)
     assert [path.name for path in tmp_path.iterdir()] == [f"runs.{suffix}"]  # no half-written file is left
+    assert set(runs.notes) <= set(read.notes) or suffix == "csv"
+    with pytest.raises(RunsError, match=r"runs\.xlsx ends in '\.xlsx'; runs are written to \.parquet or \.csv"):
+        runs.write(tmp_path / "runs.xlsx")
+
+
+def test_a_corpus_that_is_not_told_had_no_pass_in_any_phase():
+    runs = table(record("a", 0.25, epochs={"web": 1.0}, epochs_anneal={"code": 2.0}))
+    assert runs["epochs"].tolist() == [[1.0, 0.0]]
+    assert runs["epochs_anneal"].tolist() == [[0.0, 2.0]]
 
 
 def test_shuffled_rows_keep_their_losses(rng):
@@ -171,7 +182,7 @@ def test_losses_say_whether_a_run_diverged_where_the_table_does_not():
     assert runs["status"].tolist() == ["finished", "diverged", "diverged", "diverged", "diverged", "unfinished"]
     assert runs.finished()["run"].tolist() == ["a"]
     said = " ".join(runs.notes)
-    assert "4 rows of runs with a loss that is missing, infinite, not positive or above the initial one" in said
+    assert "4 rows with a loss that is missing, infinite, not positive or above the initial one" in said
     assert "4 rows of 6 belong to diverged runs" in said
     assert "unfinished runs, not fitted: f" in said
     with pytest.raises(RunsError, match=r"row 5 \(run e\) is finished with the loss 9, above its initial loss 8"):
@@ -245,3 +256,25 @@ def test_what_runs_cannot_tell_is_said():
     said = " ".join(same.notes)
     assert "No run used code" in said
     assert "All runs have one mixture" in said
+
+
+def test_settings_that_some_runs_do_not_tell_are_named():
+    """No law reads a column with holes, so a single blank costs what the others tell."""
+    frame = pd.DataFrame({"run": list("abc"), "model_size": [1e7, np.nan, 4e7], "tokens": 1e9, "loss": [3.0, 2.9, 2.8]})
+    assert "model_size is not known in 1 of 3 rows (b)" in " ".join(Runs.from_pandas(frame).notes)
+    grams = frame.assign(proxy=["transformer", "ngram", "transformer"])  # n-grams have no size
+    assert "is not known" not in " ".join(Runs.from_pandas(grams).notes)
+
+
+def test_losses_that_no_setting_explains_are_named():
+    """Two tasks in one column of losses: a fit would take their distance for noise."""
+    frame = pd.DataFrame({"run": list("abc"), "tokens": [1e9, 1e9, 2e9], "seed": [0, 1, 0], "loss": [3.0, 4.5, 2.9]})
+    assert "Rows 1 and 2 have the same settings and losses 50% apart" in " ".join(Runs.from_pandas(frame).notes)
+    seeds = " ".join(Runs.from_pandas(frame.assign(loss=[3.0, 3.05, 2.9])).notes)
+    assert "same settings" not in seeds
+
+
+def test_a_target_that_no_run_measured_is_refused():
+    frame = pd.DataFrame({"run": list("ab"), "tokens": 1e9, "loss[exam]": [3.0, 2.9], "loss[wiki]": np.nan})
+    with pytest.raises(RunsError, match="has no loss of wiki in any row; leave that column out"):
+        Runs.from_pandas(frame)

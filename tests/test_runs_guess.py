@@ -101,6 +101,34 @@ def test_error_bars_and_training_losses_are_no_targets(guessed):
     assert found.columns.entries["loss"].to_yaml() == '{from: "loss_*", except: ["loss_lo_*"]}'
 
 
+def test_a_mean_of_the_losses_is_no_target_beside_them(guessed):
+    losses = {"bpb_web": [1.0, 1.1], "bpb_code": [2.0, 2.1], "bpb_mean": [1.5, 1.6]}
+    assert guessed(**losses).columns.entries["bits_per_byte"].to_yaml() == '{from: "bpb_*", except: [bpb_mean]}'
+    assert guessed(mean_loss=[3.0, 2.9]).columns.entries["loss"].sources == ("mean_loss",)
+
+
+def test_one_capital_is_a_size_and_one_small_letter_is_not(guessed):
+    found = guessed(n=[3.0, 4.0], d=[32.0, 64.0], N=[1e7, 2e7], D=[1e9, 2e9], loss=[3.0, 2.9])
+    assert found.columns.entries["model_size"].sources == ("N",)
+    assert found.columns.entries["tokens"].sources == ("D",)
+    assert "or is it" not in found.to_yaml()
+
+
+def test_sequences_in_a_batch_are_counted_by_tokens_and_steps(guessed):
+    known = {"loss": [3.0, 2.9], "steps": [100.0, 200.0], "bs": [8.0, 16.0]}
+    sequences = guessed(**known, tokens=[100 * 8 * 2048.0, 200 * 16 * 2048.0])
+    assert sequences.columns.entries["batch_tokens"].to_yaml() == "{from: bs, times: 2048}"
+    tokens = guessed(**known, tokens=[800.0, 3200.0])
+    assert tokens.columns.entries["batch_tokens"].to_yaml() == "bs"
+    assert "may count sequences" not in tokens.to_yaml()
+    assert "bs may count sequences" in guessed(**known, tokens=[1e9, 3e9]).to_yaml()
+
+
+def test_ids_that_some_rows_lack_are_no_ids(guessed):
+    found = guessed(run_id=["x", None], name=["a", "b"], loss=[3.0, 2.9])
+    assert found.columns.entries["run"].sources == ("name",)
+
+
 def test_percents_are_scaled(guessed):
     found = guessed(pct_web=[25.0, 50.0], pct_code=[75.0, 50.0], loss=[3.0, 2.9])
     assert found.columns.entries["mixture"].to_yaml() == '{from: "pct_*", times: 0.01}'

@@ -74,6 +74,17 @@ def test_passes_follow_from_what_was_merged():
     np.testing.assert_allclose(made["epochs"], [[2.0]])
 
 
+def test_passes_of_each_phase_add_by_themselves():
+    """10M tokens seen 2 times and 20M .5 times before annealing, 1 and 2.5 times in it: 30M of 30M, and 60M of 30M."""
+    phases = {"epochs": {"a": 2.0, "b": 0.5}, "epochs_anneal": {"a": 1.0, "b": 2.5}}
+    runs = table(["a", "b"], ["t"], [[1 / 3, 2 / 3]], tokens=9e7, **phases)
+    made = pool({"x": runs}, {"sources": {"x": {"corpora": {"a": "ab", "b": "ab"}}}})
+    np.testing.assert_allclose(made["epochs"], [[1.0]])
+    np.testing.assert_allclose(made["epochs_anneal"], [[2.0]])
+    both = pool({"x": runs, "y": table(["c"], ["t"], [[1.0]], **{name: {"c": 1.0} for name in phases})})
+    assert both["epochs_anneal"].tolist() == [[1.0, 2.5, 0.0], [0.0, 0.0, 1.0]]
+
+
 def test_what_is_left_out_or_unknown_is_said():
     first = table(["web"], ["exam", "code"], [[1.0]], peak_lr=1e-3)
     made = pool({"a": first, "b": table(["web"], ["exam"], [[1.0]])})

@@ -10,7 +10,7 @@ from mixopt.columns import Array, Columns
 from mixopt.errors import FitError
 from mixopt.fit.exchange import Exchange, Exchanged
 from mixopt.fit.ranks import spearman
-from mixopt.fit.stack import Stack, Stacked, default_candidates
+from mixopt.fit.stack import Stack, Stacked, _groups, default_candidates
 from mixopt.fit.standing import replicate_noise, standing
 from mixopt.predictors.gaussian_process import GaussianProcess
 from mixopt.predictors.log_linear import LogLinear
@@ -113,15 +113,33 @@ def test_repeated_mixtures_are_never_split(runs):
             return ridge
 
     twins = {name: np.concatenate([values[:20], values[40:]]) for name, values in runs.items()}
-    learned = Stack(candidates=(("memory", Memory()), *SIMPLE)).learn(twins)
+    learned = Stack(candidates=(("memory", Memory()), SIMPLE[0])).learn(twins)
     assert learned.standings["memory"].rmse[0] > 3 * 0.02
 
 
 def test_checkpoints_of_one_run_stay_together(runs):
-    run = np.arange(60) // 6
-    one = Stack(candidates=SIMPLE).learn({**runs, "run": run})
-    other = Stack(candidates=SIMPLE).learn(runs)
+    once = {name: values[:40] for name, values in runs.items()}
+    one = Stack(candidates=SIMPLE[:1]).learn({**once, "run": np.arange(40) // 4})
+    other = Stack(candidates=SIMPLE[:1]).learn(once)
     assert not np.array_equal(one.missed, other.missed)
+
+
+def test_rows_tied_by_a_run_or_by_a_mixture_stay_together(runs):
+    """One mixture under two run ids, and two mixtures under one, make one group: connected components."""
+    mixture = np.array([[0.1, 0.9], [0.2, 0.8], [0.1, 0.9], [0.3, 0.7], [0.2, 0.8], [0.4, 0.6]])
+    group = _groups({"mixture": mixture}, ("mixture",), np.array(["a", "a", "b", "b", "c", "d"]))
+    assert group.tolist() == [0, 0, 0, 0, 0, 1]
+    with pytest.raises(FitError, match="All rows are of one run or one mixture"):
+        Stack(candidates=SIMPLE).learn({**runs, "run": np.zeros(60)})
+
+
+def test_what_takes_too_long_is_named_with_the_limit(rng):
+    shares = sparse(10, 40, rng)
+    runs = {"mixture": shares, "loss": 1 + shares @ rng.random((40, 1280))}
+    learned = Stack().learn(runs)
+    assert list(learned.members) == ["ridge", "gaussian_process"]
+    assert list(learned.dropped) == ["log_linear", "token_exchange"]
+    assert "10 runs x 40 corpora squared x 1280 targets = 20,480,000, and above 20,000,000" in learned.report()
 
 
 def test_one_target_is_a_vector_and_plain_data_come_back(runs):
@@ -164,8 +182,11 @@ def test_candidates_suit_the_table():
     assert "token_exchange" in names(127, 24, 110)
     assert names(512, 64, 110) == ["ridge", "gaussian_process"]
     assert "token_exchange" not in names(127, 24, 3, least=-0.1)
+    assert "token_exchange_full" in names(512, 17, 13)
+    assert "token_exchange_full" not in names(430, 17, 13)
     pytest.importorskip("sklearn")
-    assert "boosted_trees" in names(512, 17, 13)
+    assert "boosted_trees" in names(512, 17, 1)
+    assert "boosted_trees" not in names(512, 17, 13)
 
 
 def test_exchange_with_tokens_and_size(rng):

@@ -7,7 +7,7 @@ from mixopt.laws.power_law import PowerLaw
 from mixopt.laws.undertraining import Undertraining
 
 
-def test_without_kappa_it_is_a_power_of_tokens():
+def test_without_kappa_T_it_is_a_power_of_tokens():
     columns = {"tokens": np.geomspace(1e8, 1e10, 5), "model_size": np.geomspace(1e6, 1e8, 5)}
     power = PowerLaw("tokens", 1e9, "T", "tau")(np.array([0.3, 0.7]), columns)
     assert Undertraining(1e9, 1e7)(np.array([0.3, 0.7, 0.0]), columns) == pytest.approx(power, rel=1e-12)

@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 
 from benchmarks.tables.row import Row, reference
 from mixopt.fit.fit import Fit, fit
-from mixopt.fit.holdout import Score, choose, compare
+from mixopt.fit.holdout import Score, calibrated, choose, compare
 from mixopt.fit.norms import Huber
 from mixopt.laws.chinchilla import chinchilla, from_paper
 from mixopt.laws.law import Law
@@ -154,7 +154,8 @@ def _many_epochs(runs: Table) -> Iterator[Row]:
     chosen = _tried_on_epochs(seen, least)
     in_range = chosen[True].rmse < chosen[False].rmse
     name = chosen[in_range].name
-    fitted = _fit(candidates()[name], keep(seen, seen["tokens"] >= least) if in_range else seen)
+    used = keep(seen, seen["tokens"] >= least) if in_range else seen
+    fitted = _fit(candidates()[name], used, epochs(used) > _INNER_EPOCHS)
     seconds = process_time() - began
     predicted = fitted.predict(unseen)
     ours, theirs = (np.abs(np.log(values / unseen["loss"])).mean() for values in (predicted, published))
@@ -202,7 +203,7 @@ def _longest(runs: Table) -> Row:
     began = process_time()
     scores = compare(candidates(), seen, holdout=before[~asked], norm=_NORM, starts=32)
     name = choose(scores).name
-    fitted = _fit(candidates()[name], seen)
+    fitted = _fit(candidates()[name], seen, before[~asked])
     seconds = process_time() - began
     return Row(
         "datablations",
@@ -219,8 +220,8 @@ def _longest(runs: Table) -> Row:
     )
 
 
-def _fit(law: Law, runs: Table) -> Fit:
-    return fit(law, runs, norm=_NORM, starts=32, replicates=200)
+def _fit(law: Law, runs: Table, farther: np.ndarray) -> Fit:
+    return calibrated(law, runs, holdout=[5, farther], norm=_NORM, starts=32, replicates=200)
 
 
 def _coverage(fitted: Fit, unseen: Table) -> float:

@@ -24,8 +24,9 @@ import numpy as np
 from scipy.optimize import curve_fit
 
 from benchmarks.tables.row import Row, reference
+from mixopt.fit.calibration import calibrate
 from mixopt.fit.fit import fit
-from mixopt.fit.holdout import choose, compare, extrapolated
+from mixopt.fit.holdout import choose, compare
 from mixopt.fit.norms import Square
 from mixopt.laws.size_tokens import size_and_tokens
 
@@ -89,7 +90,7 @@ def rows() -> Iterator[Row]:
     laws = size_and_tokens(1e8, 1e9)
     scores = compare(laws, split.small, holdout=split.held_out, replicates=200)
     best = choose(scores)
-    fitted = extrapolated(best.fitted, best)
+    fitted = calibrate(best.fitted, [best.errors])
     seconds = process_time() - began
     error = 100 * np.abs(fitted.predict(split.large) / split.large["loss"] - 1)
     low, high = fitted.interval(split.large, observation=True)

@@ -22,10 +22,9 @@ import numpy as np
 from benchmarks.tables.row import Row, reference
 from mixopt.columns import Array
 from mixopt.fit.fit import Fit
-from mixopt.fit.holdout import Score, choose, compare, extrapolated
+from mixopt.fit.holdout import Score, calibrated, choose, compare
 from mixopt.fit.many import fit_targets
 from mixopt.fit.norms import Huber
-from mixopt.fit.tangent import tangent
 from mixopt.laws.bimix import BiMix
 from mixopt.laws.constant import Constant
 from mixopt.laws.exchange_with_size import ExchangeWithSize, exchange_with_size
@@ -105,7 +104,7 @@ def mape(predicted: Array, seen: Array) -> float:
 
 
 def nested(columns: Table, targets: tuple[str, ...], corpora: tuple[str, ...]) -> tuple[Score, dict[str, Fit]]:
-    """The law that predicts 305M from 70M and 160M best, and its fits to all three with what it erred there."""
+    """The law that predicts 305M from 70M and 160M best, and its fits to all three, calibrated there."""
     laws = {
         "exchange with size": exchange_with_size(corpora, **UNITS),
         "exchange with size, one power": exchange_with_size(corpora, **UNITS, shared_g=True),
@@ -113,11 +112,8 @@ def nested(columns: Table, targets: tuple[str, ...], corpora: tuple[str, ...]) -
     }
     largest = columns["model_size"] == SIZES["305M"]
     chosen = choose(compare(laws, columns, holdout=largest, targets=targets, norm=NOISE, starts=1))
-    fits = fit_targets(laws[chosen.name], columns, targets=targets, norm=NOISE, starts=1)
-    return chosen, {
-        name: extrapolated(tangent(fits[name], {**columns, "loss": columns["loss"][:, k]}), chosen.of(name))
-        for k, name in enumerate(targets)
-    }
+    law = dict.fromkeys(targets, laws[chosen.name])
+    return chosen, calibrated(law, columns, holdout=["mixtures", largest], norm=NOISE, starts=1, replicates=60)
 
 
 def predicted(fits: Mapping[str, Fit], columns: Table) -> Array:

@@ -9,8 +9,8 @@ nearest to the predicted optimum (in log learning rate and log batch) over the b
 on the runs within 5 % of the cell's best. Published regret is that of the law fitted to these and five larger cells.
 
 Ours: `TuningPenalty` on a law of size and tokens. The optimum comes from 12 runs a cell, picked by `staggered` from
-their settings alone. Intervals are `LeftOut.margin` of the other eleven cells, each predicted without itself and
-without the cell left out.
+their settings alone. Intervals are `calibrated` on the other eleven cells, each predicted without itself and without
+the cell left out.
 """
 
 import csv
@@ -24,6 +24,7 @@ import numpy as np
 from benchmarks.tables.row import Row, reference
 from mixopt.columns import Array
 from mixopt.fit.fit import fit
+from mixopt.fit.holdout import calibrated
 from mixopt.fit.left_out import LeftOut, leave_out, near_best
 from mixopt.fit.norms import Huber
 from mixopt.fit.safe_rate import safe_rate
@@ -127,11 +128,10 @@ def from_design_surface(runs: Runs, some: Runs, left: LeftOut) -> tuple[float, f
     for k in range(12):
         others, own = select(some, some["cell"] != k), select(near, near["cell"] == k)
         weight = near_best(others["loss"], others["cell"])
-        inner = leave_out(law, others, others["cell"], weight=weight, **OPTIONS)
-        alike = others["excess"] <= 0.05 * (others["loss"] - others["excess"])
+        fitted = calibrated(law, others, holdout=11, run=others["cell"], weight=weight, **OPTIONS)
+        low, high = fitted.interval(own, observation=True)
         errors.append(left.fits[k].predict(own) - own["loss"])
-        size = np.abs(np.log1p(errors[-1] / own["loss"]))
-        inside.append(size <= inner.margin(rows=alike))
+        inside.append((low <= own["loss"]) & (own["loss"] <= high))
     return float(np.abs(np.concatenate(errors)).mean()), float(np.concatenate(inside).mean())
 
 

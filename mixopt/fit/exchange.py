@@ -24,6 +24,8 @@ from mixopt.predictors.warp import Range
 
 _FIRST_NOISE, _NOISES = 0.02, (1e-3, 0.1)
 READS = ("mixture", "tokens", "model_size")
+# Shares are written to a thousandth: below the sd of that rounding a share cannot be told from none.
+_ROUNDING = 3e-4
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,16 @@ class Exchange(Predictor):
     place of tokens where it does not name tokens. It is fitted twice: the size of the first residuals says how much the
     priors count in the second, which is what keeps 30 coefficients in hand when there are 60 runs.
 
+    Where runs are many `full` says more: a power g for each corpus, and a factor on the
+    whole excess for each share, by which corpora are in each other's way.
+
     Parameters
     ----------
     output : what is predicted, positive; one target [n] or several [n, k]
     inputs : mixture, and any of tokens and model_size
     starts : of the first fit
     replicates : of the bootstrap; intervals need some
+    full : whether each corpus has a power and a factor of its own
 
     Examples
     --------
@@ -55,6 +61,7 @@ class Exchange(Predictor):
     inputs: tuple[str, ...] = ("mixture",)
     starts: int = 3
     replicates: int = 0
+    full: bool = False
 
     def learn(self, columns: Columns, *, seed: int = 0) -> Exchanged:
         """Raises FitError as every predictor, and where an output is not positive."""
@@ -75,7 +82,10 @@ class Exchange(Predictor):
         if not least > 0:
             raise FitError(f"{self.output} has the value {least:g}; this law is of positive losses. Use Ridge instead.")
         corpora = tuple(f"{i}" for i in range(np.shape(columns["mixture"])[1]))
-        law = Constant("E", 0.02 * least, least, (log(0.5 * least), 0.5)) + TokenExchange(corpora, unit)
+        exchange = TokenExchange(corpora, unit)
+        if self.full:
+            exchange = TokenExchange(corpora, unit, shared_g=False, interference=True, floor=_ROUNDING)
+        law = Constant("E", 0.02 * least, least, (log(0.5 * least), 0.5)) + exchange
         if "model_size" in self.inputs:
             law = law + PowerLaw("model_size", float(np.median(columns["model_size"])), "A", "alpha", (0.35, 0.15))
         return law

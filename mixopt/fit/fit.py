@@ -39,8 +39,10 @@ class Fit:
     support : smallest and largest value seen of each input that is one number per run, and of flops
     replicates : [s, p], coefficients of each bootstrap replicate
     widening : factor by which predictions of replicates are spread about the fit's, for the coefficients fitted
-    extrapolation : relative sd that predictions carry at `reach` beyond the largest run, from a hold-out of runs
-    reach : how far beyond its largest run that hold-out predicted, in e-folds of compute
+    inside : relative sd that predictions carry everywhere on top of the replicates', from runs held out (`calibrated`)
+    groups : how many groups of runs `inside` was seen on; 0 where none was held out
+    extrapolation : relative sd that predictions carry besides at `reach` beyond the runs, from larger runs held out
+    reach : how far beyond the runs (`overshoot`) that hold-out predicted
     weak_directions : in words, what runs and priors leave open by a factor of e or more
     prior_shares : [p], how far each coefficient rests on its prior: 0 where runs decide, 1 where they say nothing
     """
@@ -56,6 +58,8 @@ class Fit:
     support: Mapping[str, tuple[float, float]]
     replicates: Array = field(default_factory=lambda: np.empty((0, 0)))
     widening: float = 1.0
+    inside: float = 0.0
+    groups: int = 0
     extrapolation: float = 0.0
     reach: float = 1.0
     weak_directions: tuple[str, ...] = ()
@@ -96,41 +100,62 @@ class Fit:
         return space.to_theta(np.clip(center + self.widening * (ends - center), space.box.lower, space.box.upper))
 
     def interval(self, columns: Columns, level: float = 0.9, *, observation: bool = False) -> tuple[Array, Array]:
-        """Lower and upper end, `[n]` each, of the interval for the mean of runs like these.
+        r"""Lower and upper end, `[n]` each, of the interval for the mean of runs like these.
 
-        The spread of the replicates and the sd of extrapolation are combined in quadrature on the log. With
-        `observation=True` the noise of one run is added, for where a single new run may land.
+        .. math:: \log y \pm \sqrt{\text{replicates}^2 + t^2\,\text{inside}^2
+                  + z^2 \left(\text{extrapolation}\;\text{overshoot} / \text{reach}\right)^2
+                  + \left[z^2\,\text{noise}^2\right]}
+
+        with z the normal quantile and t Student's, of one degree of freedom for each group of runs that was held out.
+        With `observation=True` the noise of one run is added, for where a single new run may land.
 
         Raises
         ------
         FitError
-            The fit has no replicates, or one of them predicts no positive output for a row.
+            The fit has no replicates and is not `calibrated`, or one of them predicts no positive output for a row.
         """
         if not 0 < level < 1:
             raise ValueError(f"level is the share of intervals that cover, between 0 and 1; got {level}.")
-        values = np.concatenate([self.predict(columns)[None], self.samples(columns)])
+        values = self.predict(columns)[None]
+        if len(self.replicates) or not self.groups:
+            values = np.concatenate([values, self.samples(columns)])
         if not (values > 0).all():
             row = int(np.argmax(~(values > 0).all(0)))
             raise FitError(
                 f"The fit or one of its replicates predicts no positive {self.law.output} for row {row}: the row is "
                 "too far from the runs for this law. Ask for rows nearer to them, or add runs there."
             )
-        center, *drawn = np.log(values)
+        center, drawn = np.log(values[0]), np.log(values[1:] if len(values) > 1 else values)
         lower, upper = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        width = NormalDist().inv_cdf((1 + level) / 2)
-        added = (width * self.extrapolation * self.overshoot(columns) / self.reach) ** 2
-        if observation:
-            added = added + (width * self.noise) ** 2
+        added = self._added(columns, (1 + level) / 2, observation)
         below = np.sqrt(np.maximum(center - lower, 0) ** 2 + added)
         above = np.sqrt(np.maximum(upper - center, 0) ** 2 + added)
         return np.exp(center - below), np.exp(center + above)
 
+    def _added(self, columns: Columns, quantile: float, observation: bool) -> Array:
+        """Square of the half width in log output that hold-outs, and the noise of one run, add to the replicates'."""
+        z = NormalDist().inv_cdf(quantile)
+        added = (z * self.extrapolation * self.overshoot(columns) / self.reach) ** 2
+        if self.inside:
+            from scipy.special import stdtrit  # takes a while to load, which `import mixopt` need not
+
+            added = added + (stdtrit(self.groups, quantile) * self.inside) ** 2
+        return added + (z * self.noise) ** 2 if observation else added
+
+    def unexplained(self, columns: Columns) -> Array:
+        """Relative sd of each row's prediction on top of the replicates', `[n]`: inside the runs and beyond."""
+        return np.hypot(self.inside, self.extrapolation * self.overshoot(columns) / self.reach)
+
     def overshoot(self, columns: Columns) -> Array:
-        """How far each row lies beyond the largest run fitted, in e-folds of compute, `[n]`; 0 inside."""
-        name, size = _size(self.law, columns)
-        if name not in self.support:
-            return np.zeros(_rows(self.law, columns))
-        return np.maximum(np.log(size / self.support[name][1]), 0.0)
+        """How far each row lies beyond the runs fitted, in e-folds, `[n]`; 0 inside.
+
+        Of compute, size, tokens, the length of the schedule and passes over the corpora, as far as the law reads them,
+        the one that is farthest.
+        """
+        ends = {name: self.support[name][1] for name in _GROWING if name in self.support}
+        grown = _grown(self.law, columns)
+        beyond = [np.log(grown[name] / end) for name, end in ends.items() if name in grown]
+        return np.maximum.reduce([np.zeros(_rows(self.law, columns)), *beyond])
 
     def law_at(self) -> Law:
         """The fitted law: all coefficients held at `theta`."""
@@ -178,6 +203,8 @@ class Fit:
             "support": {name: list(ends) for name, ends in self.support.items()},
             "replicates": self.replicates.tolist(),
             "widening": self.widening,
+            "inside": self.inside,
+            "groups": self.groups,
             "extrapolation": self.extrapolation,
             "reach": self.reach,
             "weak_directions": list(self.weak_directions),
@@ -292,18 +319,29 @@ def to_fit(problem: Problem, found: Optimum, columns: Columns, run: Array) -> Fi
     )
 
 
+# What extrapolation is in: a prediction is farther from the runs the larger one of these is than any of theirs.
+_GROWING = ("flops", "model_size", "tokens", "steps", "passes")
+
+
 def _support(law: Law, columns: Columns) -> dict[str, tuple[float, float]]:
-    name, size = _size(law, columns)
-    seen = {name: columns[name] for name in law.inputs if not is_wide(name)} | ({name: size} if name else {})
+    seen = {name: columns[name] for name in law.inputs if not is_wide(name)} | _grown(law, columns)
     return {name: (float(np.min(values)), float(np.max(values))) for name, values in seen.items()}
 
 
-def _size(law: Law, columns: Columns) -> tuple[str, Array]:
-    """What makes a run large for this law, and how large each row is: flops, or the one of size and tokens it reads."""
-    read = [name for name in ("model_size", "tokens") if name in law.inputs]
-    if len(read) == 2:
-        return "flops", 6.0 * np.asarray(columns["model_size"], float) * columns["tokens"]
-    return (read[0], np.asarray(columns[read[0]], float)) if read else ("", np.empty(0))
+def _grown(law: Law, columns: Columns) -> dict[str, Array]:
+    """Those of `_GROWING` that the law reads: flops where it reads size and tokens, passes as a mean over tokens."""
+    grown = {name: np.asarray(columns[name], float) for name in ("model_size", "tokens") if name in law.inputs}
+    if "corpus_tokens" in law.inputs:
+        grown.setdefault("tokens", np.asarray(columns["corpus_tokens"], float).sum(-1))
+    if "step_knots" in law.inputs:
+        grown["steps"] = np.asarray(columns["step_knots"], float)[..., -1]
+    if {"model_size", "tokens"} <= set(grown):
+        grown["flops"] = 6.0 * grown["model_size"] * grown["tokens"]
+    if {"tokens", "mixture", "unique_tokens"} <= set(law.inputs):
+        mixture = np.asarray(columns["mixture"], float)
+        passes = np.maximum(grown["tokens"][..., None] * mixture / columns["unique_tokens"], 1)
+        grown["passes"] = (mixture * passes).sum(-1)
+    return grown
 
 
 def _rows(law: Law, columns: Columns) -> int:

@@ -16,8 +16,8 @@ def check(law: Law, columns: Columns, starts: int, replicates: int) -> None:
     FitError
         As `fit` says.
     """
-    if starts < 1 or replicates < 0:
-        raise ValueError(f"starts must be at least 1 and replicates at least 0; got {starts} and {replicates}.")
+    if starts < 0 or replicates < 0:
+        raise ValueError(f"starts and replicates must be at least 0; got {starts} and {replicates}.")
     try:
         refuse_unread(law)
     except ValueError as error:

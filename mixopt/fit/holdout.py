@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
 from mixopt.columns import Array, Columns
 from mixopt.errors import FitError
+from mixopt.fit.calibration import calibrate
 from mixopt.fit.fit import Fit, fit
 from mixopt.fit.folds import SAME, compute, folds
 from mixopt.fit.folds import largest as largest
+from mixopt.fit.gate import grouping
 from mixopt.fit.many import fit_targets
 from mixopt.fit.ranks import optimism, regret_at_1, spearman
 from mixopt.fit.scores import Errors, lag
@@ -22,6 +24,9 @@ from mixopt.runs import Runs
 
 Candidate = Law | Mapping[str, Law] | Predictor
 """A law for all targets, laws by target, or a model that is not a law."""
+Holdout = Array | str | int
+"""A mask of rows, "larger", "mixtures", or a number of folds over runs."""
+_FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +50,7 @@ class Score:
     regret, optimism : of the row predicted best among rows of the same compute (`ranks.regret_at_1`,
         `ranks.optimism`), in units of the output; NaN where no two held-out rows took the same
     targets : rmse by target, or by the output's name where there is one target
+    errors : of each held-out row
     failure : why it could not be fitted; empty where it could
     """
 
@@ -61,6 +67,7 @@ class Score:
     regret: float = float("nan")
     optimism: float = float("nan")
     targets: Mapping[str, float] = field(default_factory=dict)
+    errors: Errors = field(default_factory=Errors.none)
     failure: str = ""
 
     @property
@@ -78,14 +85,15 @@ class Score:
     def of(self, target: str) -> Score:
         """The score of one of several targets."""
         fits = tuple(fitted[target] for fitted in cast(tuple[Any, ...], self.fits) if isinstance(fitted, Mapping))
-        return replace(self, fits=fits or self.fits, rmse=self.targets[target], targets={})
+        errors = self.errors.target(list(self.targets).index(target))
+        return replace(self, fits=fits or self.fits, rmse=self.targets[target], targets={}, errors=errors)
 
 
 def compare(
     candidates: Mapping[str, Candidate],
     table: Columns | Runs,
     *,
-    holdout: Array | str | int,
+    holdout: Holdout,
     targets: Mapping[str, float] | Sequence[str] | None = None,
     **options: Any,
 ) -> tuple[Score, ...]:
@@ -161,44 +169,52 @@ def choose(scores: Sequence[S]) -> S:
     return min(close, key=lambda score: (score.coefficients, score.rmse))
 
 
-def extrapolation(score: Score, noise: float | None = None) -> float:
-    r"""Relative sd of a prediction at the reach of the hold-out, beyond the noise of single runs.
-
-    .. math:: s^2 = \max\left(\mathrm{rmse}^2 - \mathrm{noise}^2,\; \mathrm{rmse}^2 \sqrt{2 / n}\right)
-
-    The mean square contains the bias, which is kept: a law that bends the wrong way errs alike on every large run.
-    A mean of n squares has the relative sd sqrt(2 / n), so an excess below that was not seen to be absent: it is the
-    least that is assumed. Where 16 runs were held out and the law errs by no more than the noise, s is .6 of it.
-    `noise` is the sd of log loss between seeds where that is known; the fit's own residuals stand for it otherwise.
-    """
-    noise = float(score.fitted.noise) if noise is None else noise
-    return float(np.sqrt(max(score.rmse**2 - noise**2, score.rmse**2 * np.sqrt(2 / score.n))))
-
-
 def extrapolated(fitted: Fit, score: Score, noise: float | None = None) -> Fit:
-    """The fit with the error of the hold-out added to what it predicts beyond its largest run.
-
-    The sd grows in proportion to the distance in log compute: nothing at the largest run fitted, `extrapolation` at
-    the reach that was tested, twice that at twice the reach. It is one number from one hold-out, and a straight line
-    through it: honest about what was measured, silent about what bends later.
-    """
-    if score.reach <= 0:
-        raise FitError("These held-out rows are not larger than those fitted. Hold out largest(columns) for this.")
-    return replace(fitted, extrapolation=extrapolation(score, noise), reach=score.reach)
+    """The fit with intervals widened by how it erred on one hold-out, see `calibrate`."""
+    return calibrate(fitted, [score.errors], noise)
 
 
-def calibrated(law: Law, columns: Columns, *, share: float = 0.25, noise: float | None = None, **options: Any) -> Fit:
-    """The fit to all runs, whose intervals beyond the largest are widened by how wrong it was on larger runs before.
+@overload
+def calibrated(
+    law: Law,
+    table: Columns,
+    *,
+    holdout: Holdout | list[Holdout] | None = None,
+    noise: float | None = None,
+    **options: Any,
+) -> Fit: ...
+@overload
+def calibrated(
+    law: Mapping[str, Law],
+    table: Columns | Runs,
+    *,
+    holdout: Holdout | list[Holdout] | None = None,
+    noise: Mapping[str, float] | None = None,
+    **options: Any,
+) -> dict[str, Fit]: ...
+def calibrated(
+    law: Law | Mapping[str, Law],
+    table: Columns | Runs,
+    *,
+    holdout: Holdout | list[Holdout] | None = None,
+    noise: Any = None,
+    **options: Any,
+) -> Any:
+    """The fit to all runs, its intervals widened by how wrong the law was on runs that it had not seen.
 
-    The largest runs are held out, about `share` of them; the law is fitted to the others and its error on those held
-    out, beyond the noise, is what `extrapolated` adds. The split is by compute alone, so nothing of runs outside
-    `columns` is ever looked at. Where all runs took the same compute there is nothing to extrapolate from, and the fit
-    is returned as it is.
+    Runs are held out in every way asked for, the law is fitted to the others, and what it errs beyond the noise and
+    its own replicates is added to every prediction (inside the runs), or grows with the distance (beyond them), see
+    `calibrate`. Nothing of runs outside `table` is ever looked at.
 
     Parameters
     ----------
-    noise : sd of log loss between seeds, where it is known
-    options : passed on to `fit`
+    law : a law; or laws by target, for fits by target
+    table : as in `compare`
+    holdout : one or several hold-outs as in `compare`. If None, every mixture once in five folds where these differ,
+        else every run once in five; and the largest runs, where runs differ in compute. Of these, one that leaves too
+        few runs for the law is passed over
+    noise : sd of log loss between seeds, where it is known; by target where there are several
+    options : passed on to `fit`; without `replicates`, what runs leave open of the coefficients is part of the errors
 
     Examples
     --------
@@ -209,15 +225,36 @@ def calibrated(law: Law, columns: Columns, *, share: float = 0.25, noise: float 
     >>> law, runs = PowerLaw("tokens", 1e9, "B", "beta"), {"tokens": tokens, "loss": 2 + (tokens / 1e9) ** -0.5}
     >>> fitted = calibrated(law, runs, starts=4, replicates=20)
     >>> low, high = fitted.interval({"tokens": np.array([8e10])})
-    >>> bool(low < 2 + 80**-0.5 < high), round(fitted.extrapolation, 3)
-    (True, 0.151)
+    >>> bool(low < 2 + 80**-0.5 < high), round(fitted.inside, 3), round(fitted.extrapolation, 3)
+    (True, 0.0, 0.13)
     """
-    whole = fit(law, columns, **options)
-    if np.ptp(np.log(compute(columns))) <= SAME:
-        return whole
-    tried: dict[str, Any] = {**options, "replicates": 0}
-    (score,) = compare({law.output: law}, columns, holdout=largest(columns, share), **tried)
-    return extrapolated(whole, score, noise) if score.reach > 0 else whole
+    columns = table.columns if isinstance(table, Runs) else table
+    hows = _holdouts(columns) if holdout is None else holdout if isinstance(holdout, list) else [holdout]
+    targets = list(law) if isinstance(law, Mapping) else options.pop("targets", None)
+    many = targets is not None or isinstance(table, Runs)
+    scores = list[Score]()
+    for how in hows:
+        try:
+            scores += compare({"": law}, table, holdout=how, targets=targets, **options)
+        except FitError:
+            if holdout is not None:
+                raise
+    if not many:
+        return calibrate(fit(cast(Law, law), columns, **options), [score.errors for score in scores], noise)
+    known = noise or {}
+    return {
+        name: calibrate(fitted, [score.of(name).errors for score in scores], known.get(name))
+        for name, fitted in fit_targets(law, table, targets=targets, **options).items()
+    }
+
+
+def _holdouts(columns: Columns) -> list[str | int]:
+    """Mixtures or, where there are too few of them, runs; and the largest."""
+    hows: list[str | int] = [_FOLDS]
+    if "mixture" in columns:
+        _, count = np.unique(np.round(np.asarray(columns["mixture"], float), 9), axis=0, return_counts=True)
+        hows = ["mixtures"] if count.max() * _FOLDS <= count.sum() else hows
+    return hows + ["larger"] * bool(np.ptp(np.log(compute(columns))) > SAME)
 
 
 _Tried = tuple[tuple[Any, ...], Errors]
@@ -253,12 +290,14 @@ def _try(
     parts: list[Errors] = []
     for mask in masks:
         seen, unseen = _rows(columns, ~mask), _rows(columns, mask)
+        run, weight = grouping(columns, len(mask), options.get("run"), options.get("weight"))
+        held = run[mask], np.ones(mask.sum()) if weight is None else weight[mask]
         inside = {
             k: np.asarray(v)[~mask] if k in ("run", "weight") and v is not None else v for k, v in options.items()
         }
         try:
             fits.append(_learn(candidate, seen, names, inside))
-            parts.append(Errors.of(fits[-1], output, seen, unseen))
+            parts.append(Errors.of(fits[-1], output, seen, unseen, *held))
         except (FitError, ValueError, np.linalg.LinAlgError) as error:
             return str(error)
     return tuple(fits), Errors.pooled(parts)
@@ -309,6 +348,7 @@ def _score(
         regret=float(share @ errors.chosen(regret_at_1)),
         optimism=float(share @ errors.chosen(optimism)),
         targets=dict(zip(targets, rmse.tolist(), strict=True)),
+        errors=errors,
     )
 
 

@@ -50,10 +50,14 @@ class Influence:
         if self.group:
             moved = np.abs(np.log(np.abs(self.without_group / self.theta)))
             k = int(moved.argmax())
-            said.append(
-                f"Without {_listed(self.group)}, {self.names[k]} is {self.without_group[k]:.4g} instead of "
-                f"{self.theta[k]:.4g}: look at what these runs have in common."
-            )
+            name, more = self.names[k], ""
+            if len(self.group) > 1:
+                more = (
+                    f", and {self.without[0, k]:.4g} without run {self.run[0]} alone, which moves the fit most: look "
+                    "at what these runs have in common"
+                )
+            without = f"Without {_listed(self.group)}, {name} is {self.without_group[k]:.4g}"
+            said.append(f"{without} instead of {self.theta[k]:.4g}{more}.")
         order = np.argsort(-np.abs(self.residual[self.outlier]))
         if outliers := self.run[self.outlier][order].astype(str).tolist():
             said.append(

@@ -15,7 +15,7 @@ from mixopt.fit.norms import Norm
 from mixopt.laws.law import Coefficient, Law
 
 # Entries of one Jacobian block; more rows than fit in it are solved block by block. About a level-2 cache.
-_BLOCK = 120_000
+_BLOCK = 240_000
 # Entries of all Jacobians together from which rows are shared out among threads.
 _WORTH_A_THREAD = 2_000_000
 
@@ -119,6 +119,7 @@ def solve(
     observed: Observed | None = None,
     damping: float = FIRST_DAMPING,
     enough: float = 0.0,
+    bends: bool = True,
     iterations: int = 500,
 ) -> Solutions:
     """Minimizes from every row of `u` `[s, p]`, so many at a time that memory does not grow with their number.
@@ -129,6 +130,7 @@ def solve(
     counts : [s, n], how often each run counts in each row; [c, n] where `draw` [s] says which of them a row takes
     box : of each row, `[s, p]`; the law's own if None
     observed : logs of what each row is fitted to, where that differs
+    damping, enough, bends, iterations : as in `levenberg_marquardt`
     """
     if observed is None:
         one = np.log(np.asarray(columns[law.output], float))[None]
@@ -149,6 +151,7 @@ def solve(
             capacity=capacity,
             damping=damping,
             enough=enough,
+            bends=bends,
             iterations=iterations,
         )
 

@@ -1,6 +1,6 @@
 """From a table of runs to what predicts it best, a fit for every target, and what to say about it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,14 +21,20 @@ from mixopt.fit.norms import Huber
 from mixopt.fit.selection import Candidate, HeldOut, OneTarget, Selection
 from mixopt.fit.stack import Stack, Stacked
 from mixopt.laws.law import Law
-from mixopt.laws.ready import candidates, plausible, units, varied
+from mixopt.laws.plausible import plausible, varied
+from mixopt.laws.ready import candidates, units
 from mixopt.runs import Runs
 
 _LEAST_NOISE = 1e-3
-_STARTS, _FEW = 16, 4
-_FOLDS = 5
+_STARTS, _FEW, _LARGE = 16, 4, 4000  # starts of a fit; rows times targets above which they are few
+_FOLDS, _TESTS = 5, 60
 _REFITTED = 100  # coefficients of all targets together
 Laws = Mapping[str, Mapping[str, Law]]
+Watch = Callable[[str], None]
+
+
+def _silent(words: str) -> None:
+    """Nobody watches."""
 
 
 def select(
@@ -39,6 +45,7 @@ def select(
     seed: int = 0,
     replicates: int = 200,
     for_plan: bool = False,
+    watch: Watch = _silent,
 ) -> Selection:
     """What predicts unseen runs best, of all laws that these runs could follow, fitted to every target.
 
@@ -54,6 +61,7 @@ def select(
     weights : of each target in the choice; all targets alike if None
     holdout : "larger", the runs with the most compute; "mixtures", each held out once; a number of folds over runs;
         or "auto": "larger" where runs differ in compute, else "mixtures" where these differ, else five folds
+    watch : called with a few words on what is being done
     for_plan : laws only, with a term for everything that a plan chooses, on a prior where the runs do not vary it
 
     Raises
@@ -69,10 +77,11 @@ def select(
     if "epochs" not in runs.columns:
         screens = screens.where(np.zeros(len(screens), bool))
     if not for_plan and varied(full.columns) == {"mixture"} and holdout in ("auto", "mixtures"):
+        watch("learning the mixture with every model, and again without each fold")
         return _stacked(runs, full, weights, seed)
     if len(screens) < len(runs.corpora) + 2:  # one corpus, or all shares fixed: a screen of next to nothing
         screens = screens.where(np.zeros(len(screens), bool))
-    return _selected(_Table(runs, full, screens, dict(weights), seed, for_plan), _how(full, holdout), replicates)
+    return _selected(_Table(runs, full, screens, dict(weights), seed, for_plan, watch), _how(full, holdout), replicates)
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,12 @@ class _Table:
     weights: dict[str, float]
     seed: int
     for_plan: bool
+    watch: Watch
+
+    @property
+    def starts(self) -> int:
+        """Fewer where there is more to fit: with priors to start from, most starts of a large table agree."""
+        return _STARTS if len(self.full) * len(self.weights) <= _LARGE else _FEW
 
 
 def _check(runs: Runs, weights: Mapping[str, float]) -> None:
@@ -123,14 +138,21 @@ def _selected(table: _Table, how: str | int, replicates: int) -> Selection:
     # Units and the ends of boxes rest on rows that are fitted; where every row is held out once, on all of them.
     laws = _laws(table, full.where(~masks[0]) if len(masks) == 1 else full)
     seen = full.where(~masks[0])
-    options: dict[str, Any] = {"norm": _norms(_scatter(noise, laws, seen, seed)), "starts": _STARTS, "seed": seed}
+    table.watch("measuring the noise")
+    norms = _norms(_scatter(noise, laws, seen, seed))
+    options: dict[str, Any] = {"norm": norms, "starts": table.starts, "seed": seed}
+    table.watch(f"comparing {len(laws)} laws on rows held out")
     scores = compare(laws, full, holdout=how, targets=table.weights, **options)
     score = choose(scores)
+    table.watch(f"fitting {score.name} to all runs, {replicates} times over")
     fits = fit_targets(laws[score.name], full, targets=list(table.weights), replicates=replicates, **options)
     if score.reach > 0:
         fits = {name: extrapolated(fitted, score.of(name), _known(noise[name])) for name, fitted in fits.items()}
     said = [f"The law {one.name} could not be fitted: {one.failure}" for one in scores if one.failure]
-    tested = [_tested(laws[score.name], full.where(~mask), noise, table, replicates, options) for mask in masks]
+    table.watch(f"testing the intervals of {score.name} on rows held out")
+    tested = [
+        _tested(laws[score.name], full.where(~mask), noise, table, min(replicates, _TESTS), options) for mask in masks
+    ]
     return Selection(
         law=score.name,
         fits=fits,

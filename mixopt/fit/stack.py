@@ -26,6 +26,10 @@ FOLDS = 5
 _RUNS_FOR_TREES = 15
 # Models with coefficients of their own for each target take time as runs x corpora^2 x targets: about a minute here.
 _MOST_WORK = 2e7
+# The trees of one target and 512 runs take two seconds, and the folds six times that: half a minute here.
+_MOST_TREES = 1_000  # runs x targets
+# A power and a factor for each corpus need this many runs a coefficient: worth it at 9 (Liu et al. 2024).
+_RUNS_A_COEFFICIENT = 8
 _SURE = 1e3  # weight of the row that makes weights sum to one
 
 
@@ -34,24 +38,43 @@ def default_candidates(columns: Columns, output: str, inputs: tuple[str, ...] = 
 
     Ridge and the Gaussian process always, since a hundred targets cost them little more than one. Where the table is
     not too large for it (a hundred targets of 24 corpora are not, of 64 they are), the log-linear model, and the law of
-    token exchange if losses are positive and it knows every input; boosted trees too where there are 15 runs a corpus
-    and scikit-learn is installed.
+    token exchange if losses are positive and it knows every input, also with powers and factors of each corpus
+    (`Exchange.full`) where runs are 8 times its coefficients; boosted trees too where there are 15 runs a corpus,
+    runs x targets are at most a thousand and scikit-learn is installed.
 
     >>> runs = {"mixture": np.full((60, 24), 1 / 24), "loss": np.ones((60, 3))}
     >>> list(default_candidates(runs, "loss"))
     ['ridge', 'gaussian_process', 'log_linear', 'token_exchange']
     """
+    made, too_long = _candidates(columns, output, inputs)
+    return {name: one for name, one in made.items() if name not in too_long}
+
+
+def _candidates(columns: Columns, output: str, inputs: tuple[str, ...]) -> tuple[dict[str, Predictor], dict[str, str]]:
+    """The models that suit a table, and those of them that would take too long on it, by name with the reason."""
     runs, corpora = np.shape(columns["mixture"])
     losses = np.asarray(columns[output]).reshape(runs, -1)
     made: dict[str, Predictor] = {"ridge": Ridge(output, inputs), "gaussian_process": GaussianProcess(output, inputs)}
-    if runs * corpora**2 * losses.shape[1] > _MOST_WORK:
-        return made
     made["log_linear"] = LogLinear(output, inputs)
     if (losses > 0).all() and not set(inputs) - set(READS):
         made["token_exchange"] = Exchange(output, inputs)
+        if runs >= _RUNS_A_COEFFICIENT * (3 * corpora + len(inputs) + 3):
+            made["token_exchange_full"] = Exchange(output, inputs, starts=1, full=True)
     if runs >= _RUNS_FOR_TREES * corpora and find_spec("sklearn"):
         made["boosted_trees"] = BoostedTrees(output, inputs)
-    return made
+    too_long: dict[str, str] = {}
+    if (work := runs * corpora**2 * losses.shape[1]) > _MOST_WORK:
+        size = f"{runs} runs x {corpora} corpora squared x {losses.shape[1]} targets"
+        too_long = dict.fromkeys(list(made)[2:], _too_long(size, work, _MOST_WORK))
+    elif (work := losses.size) > _MOST_TREES and "boosted_trees" in made:
+        too_long = {"boosted_trees": _too_long(f"{runs} runs x {losses.shape[1]} targets", work, _MOST_TREES)}
+    return made, too_long
+
+
+def _too_long(size: str, work: float, most: float) -> str:
+    return (
+        f"{size} = {work:,.0f}, and above {most:,.0f} it takes minutes. Name it in candidates to have it all the same."
+    )
 
 
 @dataclass(frozen=True)
@@ -61,9 +84,9 @@ class Stack(Predictor):
     .. math:: L(h) = \sum_c w_c L_c(h), \quad w \ge 0, \; \sum_c w_c = 1
 
     No model wins everywhere: laws win where runs are few, ridge where corpora are many, trees where runs abound. The
-    runs are split into five folds, each predicted by models of the other four; runs of one mixture stay together. The
-    weights are non-negative least squares on these predictions, for each target or for all alike, whichever predicts
-    better; the error of the whole is measured with weights that did not see the fold either.
+    runs are split into five folds, each predicted by models of the other four; runs of one mixture stay together, and
+    so do rows of one `run`. The weights are non-negative least squares on these predictions, for each target or for all
+    alike, whichever predicts better; the error of the whole is measured with weights that did not see the fold either.
 
     Parameters
     ----------
@@ -93,12 +116,20 @@ class Stack(Predictor):
     def learn(self, columns: Columns, *, seed: int = 0) -> Stacked:
         """Raises FitError as every predictor, and where no candidate could be learned; `dropped` says why one was."""
         output, single = checked(self, columns)
-        asked = default_candidates(columns, self.output, self.inputs) if self.candidates is None else self.candidates
+        asked, dropped = self.candidates, dict[str, str]()
+        if asked is None:
+            asked, dropped = _candidates(columns, self.output, self.inputs)
         given = {name: np.asarray(columns[name], float) for name in self.inputs} | {self.output: output}
         group = _groups(given, self.inputs, columns.get("run"))
+        if not group.any():
+            raise FitError(
+                "All rows are of one run or one mixture, or tied by both, so none can be held out. Add runs."
+            )
         fold = (np.random.default_rng(seed).permutation(group.max() + 1) % self.folds)[group]
-        unseen, members, dropped = dict[str, Array](), dict[str, Learned](), dict[str, str]()
+        unseen, members = dict[str, Array](), dict[str, Learned]()
         for name, predictor in dict(asked).items():
+            if name in dropped:
+                continue
             try:
                 unseen[name] = _unseen(predictor, given, fold, seed)
                 members[name] = predictor.learn(given, seed=seed)
@@ -131,7 +162,7 @@ class Stacked(Learned):
     disagreement : [n, k], sd of the candidates' predictions of these runs, by weight
     noise : [k], sd between runs of one mixture; NaN where none was repeated
     standings : how well each candidate, and the stack, predicted unseen runs
-    dropped : why a candidate could not be learned, by name
+    dropped : why a candidate could not be learned, or would take too long, by name
     """
 
     members: Mapping[str, Learned]
@@ -215,12 +246,21 @@ _ARRAYS = ("weights", "missed", "disagreement", "noise")
 
 
 def _groups(columns: Columns, inputs: tuple[str, ...], run: Array | None) -> Array:
-    """Rows that have to stay together have one number: those with the same inputs, or of one run. `[n]`."""
+    """Rows that have to stay together have one number: same inputs, one run, or tied by other rows that are. `[n]`."""
     rows = np.hstack([columns[name].reshape(len(columns[name]), -1) for name in inputs])
-    _, alike = np.unique(rows, axis=0, return_inverse=True)
+    alike = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
     if run is None:
-        return alike.reshape(-1)
-    return np.unique(np.asarray(run), return_inverse=True)[1]
+        return alike
+    own = np.unique(np.asarray(run), return_inverse=True)[1].reshape(-1)
+    group = np.arange(len(rows))
+    while True:  # the lowest number spreads through runs and mixtures until nothing changes
+        before = group
+        for tie in (alike, own):
+            lowest = np.full(tie.max() + 1, len(rows))
+            np.minimum.at(lowest, tie, group)
+            group = lowest[tie]
+        if np.array_equal(group, before):
+            return np.unique(group, return_inverse=True)[1].reshape(-1)
 
 
 def _unseen(predictor: Predictor, columns: Columns, fold: Array, seed: int) -> Array:

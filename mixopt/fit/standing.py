@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mixopt.columns import Array
-from mixopt.fit.ranks import spearman
+from mixopt.fit.ranks import optimism, regret_at_1, spearman
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,8 +21,7 @@ class Standing:
     rank : Spearman correlation of predicted and observed
     r2 : share of the variance explained
     rmse : root mean square error, in units of the output
-    regret : observed output of the run predicted best, minus the lowest observed: the cost of choosing by this model
-    optimism : observed minus predicted output of that run; positive where it promised more than came
+    regret, optimism : of the run predicted best (`ranks.regret_at_1`, `ranks.optimism`)
     ceiling : the r2 that a perfect model would have, given the noise between runs of one mixture; NaN if unknown
     """
 
@@ -51,15 +50,17 @@ def standing(predicted: Array, observed: Array, noise: Array) -> Standing:
     >>> one.rank, one.regret, one.optimism.round(2)
     (array([1.]), array([0.]), array([0.1]))
     """
-    missed, targets = observed - predicted, np.arange(observed.shape[1])
-    variance = np.maximum(observed.var(0), 1e-300)
-    pick = predicted.argmin(0)
+    missed, variance = observed - predicted, np.maximum(observed.var(0), 1e-300)
+
+    def each(figure: Callable[[Array, Array], float]) -> Array:
+        return np.array([figure(*pair) for pair in zip(predicted.T, observed.T, strict=True)])
+
     return Standing(
-        rank=np.array([spearman(predicted[:, k], observed[:, k]) for k in targets]),
+        rank=each(spearman),
         r2=1 - (missed**2).mean(0) / variance,
         rmse=np.sqrt((missed**2).mean(0)),
-        regret=observed[pick, targets] - observed.min(0),
-        optimism=missed[pick, targets],
+        regret=each(regret_at_1),
+        optimism=each(optimism),
         ceiling=1 - noise**2 / variance,
     )
 

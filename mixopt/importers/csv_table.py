@@ -100,7 +100,7 @@ def _rows(path: Path, encoding: str, delimiter: str) -> Iterator[list[str]]:
                     yield row
                     number += 1
     except UnicodeDecodeError as error:
-        after = f"after row {number - 1}" if number else "in its header"
+        after = f"after row {number - 1}" if number > 1 else "in its first rows"
         raise RunsError(f"{path} is not {error.encoding.upper()} text ({after}); save it as UTF-8.") from None
     except csv.Error as error:
         after = max(number - 1, 0)

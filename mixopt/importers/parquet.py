@@ -1,6 +1,7 @@
 """A table as parquet: what a sweep writes; only the columns asked for are read."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ def read(path: Path) -> Table:
     try:
         file = parquet.ParquetFile(path)
         names = tuple(str(name) for name in file.schema_arrow.names)
+        notes = _notes(file.schema_arrow.metadata or {})
     except broken as error:
         raise RunsError(f"{path} is not a parquet table ({error}); delete it, or give one that is.") from None
 
@@ -36,7 +38,14 @@ def read(path: Path) -> Table:
             raise RunsError(f"{path} cannot be read to its end ({error}); write it again.") from None
         return {name: typed(values.pop(name), kind, str(path), name) for name, kind in kinds.items()}
 
-    return Table(str(path), names, load)
+    return Table(str(path), names, load, notes)
+
+
+def _notes(metadata: Mapping[bytes, bytes]) -> tuple[str, ...]:
+    """What `Runs.write` had to say of the table."""
+    told = json.loads(metadata.get(b"PANDAS_ATTRS", b"{}"))
+    notes = told.get("notes", []) if isinstance(told, dict) else []
+    return tuple(note for note in notes if isinstance(note, str)) if isinstance(notes, list) else ()
 
 
 def _plain(column: Any) -> Sequence[Any] | Array:

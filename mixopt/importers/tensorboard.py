@@ -36,7 +36,7 @@ def read(path: str | Path) -> Table:
     names = dict.fromkeys(name for row in rows.values() for name in row)
     columns = {name: [row.get(name) for row in rows.values()] for name in names}
     note = f"{path} was read as event files of TensorBoard: the last value of every scalar of {len(rows)} runs."
-    return in_memory(str(path), columns, (note,))
+    return in_memory(str(path), columns, (note,), {"run": "run"})
 
 
 def _last_values(folder: Path) -> dict[str, Any]:

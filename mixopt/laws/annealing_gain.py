@@ -68,6 +68,7 @@ class AnnealingGain(Law):
         Coefficient("gain", 1e-3, 3.0, log=True, prior=(float(np.log(0.1)), 1.0)),
         Coefficient("memory", 10.0, 1e5, log=True, prior=(float(np.log(1e3)), 1.0)),
     )
+    published = {"memory": 1000.0}  # noqa: RUF012
     reference = "Tissue et al. 2024, arXiv:2408.11029"
 
     def __call__(self, theta: Array, columns: Columns) -> Array:

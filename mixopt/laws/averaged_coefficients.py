@@ -14,8 +14,8 @@ from mixopt.laws.law import Coefficient, Law
 class AveragedCoefficients(Law):
     r"""The loss at one unit of size and tokens, and how it moves from there, averaged over corpora by share.
 
-    .. math:: L = E(h) + A(h) \left(n^{-a} - 1\right) + B(h) \left(d^{-b} - 1\right) + S(h)\, n^{-c} d^{-d},
-        \qquad X(h) = \sum_i X_i h_i, \quad n = N / u_N, \quad d = D / u_D
+    .. math:: L = E(h) + A(h) \left(n^{-\alpha} - 1\right) + B(h) \left(d^{-\beta} - 1\right)
+        + S(h)\, n^{-\alpha_S} d^{-\beta_S}, \qquad X(h) = \sum_i X_i h_i, \quad n = N / u_N, \quad d = D / u_D
 
     :math:`E(h) + S(h)` is the loss at one unit of both, so it is read off the runs themselves; A and B say how much of
     it size and tokens can take away for each corpus, and S what a short run still lacks. Exponents are shared. An
@@ -37,13 +37,14 @@ class AveragedCoefficients(Law):
     E[corpus] : nats per token, in [.1, 20], searched in log; prior 2.5, within a factor of 2.7
     A[corpus], B[corpus] : nats per token, in [.01, 20], searched in log; prior 1, within a factor of 4.5
     S[corpus] : nats per token, in [1e-4, 10], searched in log; prior .1, within a factor of 4.5
-    a, b : in [.02, 2]; prior .155 and .146 +- .1, as published
-    c : in [-1, 1]; prior .014 +- .2, about the published value
-    d : in [.05, 3]; prior 1.06 +- .5, about the published value
+    alpha, beta : in [.02, 2]; prior .155 and .146 +- .1, as published
+    alpha_S : in [-1, 1]; prior .014 +- .2, about the published value
+    beta_S : in [.05, 3]; prior 1.06 +- .5, about the published value
 
     References
     ----------
-    github.com/marin-community/marin, 2026 (MCT), with exponents a .155, b .146, c .014 and d 1.06.
+    github.com/marin-community/marin, 2026 (MCT), with exponents .154791, .146425, .014295 and 1.063376. Its
+    last term is less S(h), which is in E(h) here.
 
     Examples
     --------
@@ -63,7 +64,7 @@ class AveragedCoefficients(Law):
 
     inputs = ("mixture", "model_size", "tokens")
     output = "loss"
-    published = {"a": 0.155, "b": 0.146, "c": 0.014, "d": 1.06}  # noqa: RUF012
+    published = {"alpha": 0.154791, "beta": 0.146425, "alpha_S": 0.014295, "beta_S": 1.063376}  # noqa: RUF012
     reference = "github.com/marin-community/marin, 2026"
 
     def __post_init__(self) -> None:
@@ -74,12 +75,11 @@ class AveragedCoefficients(Law):
             for head, (lower, upper, center, sd) in boxes.items()
             for name in self.corpora
         )
-        a, b, c, d = (self.published[name] for name in "abcd")
         exponents = (
-            Coefficient("a", 0.02, 2.0, prior=(a, 0.1)),
-            Coefficient("b", 0.02, 2.0, prior=(b, 0.1)),
-            Coefficient("c", -1.0, 1.0, prior=(c, 0.2)),
-            Coefficient("d", 0.05, 3.0, prior=(d, 0.5)),
+            Coefficient("alpha", 0.02, 2.0, prior=(0.155, 0.1)),
+            Coefficient("beta", 0.02, 2.0, prior=(0.146, 0.1)),
+            Coefficient("alpha_S", -1.0, 1.0, prior=(0.014, 0.2)),
+            Coefficient("beta_S", 0.05, 3.0, prior=(1.06, 0.5)),
         )
         self._declare(coefficients=(*heads, *exponents))
 
@@ -109,9 +109,10 @@ class AveragedCoefficients(Law):
         """Averages over corpora, and the factors in size, in tokens and in both that they come with."""
         m, h = len(self.corpora), columns["mixture"]
         heads = [(theta[..., None, i * m : (i + 1) * m] * h).sum(-1) for i in range(4)]
-        a, b, c, d = (theta[..., 4 * m + i : 4 * m + i + 1] for i in range(4))
+        alpha, beta, alpha_S, beta_S = (theta[..., 4 * m + i : 4 * m + i + 1] for i in range(4))
         size, tokens = self._logs(columns)
-        return heads, (np.exp(-a * size) - 1, np.exp(-b * tokens) - 1, np.exp(-c * size - d * tokens))
+        both = np.exp(-alpha_S * size - beta_S * tokens)
+        return heads, (np.exp(-alpha * size) - 1, np.exp(-beta * tokens) - 1, both)
 
     def _logs(self, columns: Columns) -> tuple[Array, Array]:
         return np.log(columns["model_size"] / self.size_unit), np.log(columns["tokens"] / self.tokens_unit)
@@ -121,7 +122,7 @@ def averaged(corpora: Sequence[str], *, tokens_unit: float, size_unit: float) ->
     """Coefficients averaged over corpora, and on top a mixture's own part with diminishing returns.
 
     >>> print(*averaged(["web"], tokens_unit=1e9, size_unit=1e8).names)
-    C[web] gamma[web] E[web] A[web] B[web] S[web] a b c d
+    C[web] gamma[web] E[web] A[web] B[web] S[web] alpha beta alpha_S beta_S
     """
     names = tuple(corpora)
     return AdditiveMixture(names) + AveragedCoefficients(names, tokens_unit, size_unit)

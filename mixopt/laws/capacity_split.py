@@ -47,7 +47,7 @@ class CapacitySplit(Law):
 
     References
     ----------
-    *Explaining Data Mixing Scaling Laws*, 2026, arXiv:2606.08167.
+    Dai and Zheng, *Explaining Data Mixing Scaling Laws*, 2026, arXiv:2606.08167.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class CapacitySplit(Law):
     inputs = ("mixture", "model_size", "tokens")
     output = "loss"
     decreasing = ("model_size", "tokens")
-    reference = "Explaining Data Mixing Scaling Laws, 2026, arXiv:2606.08167"
+    reference = "Dai and Zheng 2026, arXiv:2606.08167"
 
     def __post_init__(self) -> None:
         if self.target not in self.corpora:

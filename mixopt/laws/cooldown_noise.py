@@ -65,6 +65,7 @@ class CooldownNoise(Law):
         Coefficient("noise", 1e-4, 3.0, log=True, prior=(float(np.log(0.05)), 1.5)),
         Coefficient("nu", 0.1, 2.0, prior=(0.7, 0.3)),
     )
+    published = {"nu": 1.0}  # noqa: RUF012
     reference = "Schaipp et al. 2025, arXiv:2501.18965"
 
     def __call__(self, theta: Array, columns: Columns) -> Array:

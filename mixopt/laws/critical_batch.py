@@ -66,7 +66,7 @@ class CriticalBatch(Law):
     column: str = "tokens"
     unit: float = 1e9
 
-    published = {"kappa": 0.47}  # noqa: RUF012
+    published = {"b": expected_batch(1e9), "kappa": 0.47}  # noqa: RUF012
     reference = "McCandlish et al. 2018, arXiv:1812.06162; Zhang et al. 2024, arXiv:2410.21676"
 
     def __post_init__(self) -> None:

@@ -56,7 +56,7 @@ class ExchangeWithSize(Law):
     ----------
     The sum is the constant-elasticity aggregate of Arrow et al., *Capital-Labor Substitution and Economic Efficiency*,
     1961; that size multiplies effective data follows Hernandez et al., *Scaling Laws for Transfer*, 2021,
-    arXiv:2102.01293, equation 1.2.
+    arXiv:2102.01293.
 
     Examples
     --------
@@ -174,14 +174,14 @@ def exchange_with_size(
 ) -> Law:
     r"""The loss of runs of several sizes, lengths and mixtures, checkpoints along a run included.
 
-    .. math:: L = E + A\,(N / u_N)^{-\alpha} + \text{exchange}(h, D, N) + T\,(D / u_D)^{-\tau} (N / u_N)^{\kappa}
+    .. math:: L = E + A\,(N / u_N)^{-\alpha} + \text{exchange}(h, D, N) + T\,(D / u_D)^{-\tau} (N / u_N)^{\kappa_T}
 
     `ExchangeWithSize` for what the mixture leaves over, `Undertraining` for what the length of the run does.
     The exponent of the size has a prior at Chinchilla's, .35 +- .15: two sizes of model cannot tell it from a floor.
 
     >>> law = exchange_with_size(["web", "code"], tokens_unit=1e10, size_unit=2e8)
     >>> print(*law.names)
-    E A alpha m[web] m[code] g[web] g[code] eps B beta k q T tau kappa
+    E A alpha m[web] m[code] g[web] g[code] eps B beta k q T tau kappa_T
     """
     size = PowerLaw("model_size", size_unit, "A", "alpha", _ALPHA_PRIOR)
     exchange = ExchangeWithSize(tuple(corpora), tokens_unit, size_unit, shared_g)

@@ -72,6 +72,7 @@ class OptimalLearningRate(Law):
     size_unit: float | None = None
 
     output = "peak_lr"
+    published = {"p_size": -0.713}  # noqa: RUF012
     reference = "Li et al. 2025, arXiv:2503.04715"
 
     def __post_init__(self) -> None:
@@ -131,6 +132,7 @@ class LearningRatePenalty(Law):
     size_unit: float | None = None
 
     output = "loss"
+    published = {"p_size": -0.713}  # noqa: RUF012
     reference = "Li et al. 2025, arXiv:2503.04715"
 
     def __post_init__(self) -> None:

@@ -39,7 +39,7 @@ class LogLinear(Law):
 
     References
     ----------
-    *Olmix*, 2026, arXiv:2602.12237; Ye et al., *Data Mixing Laws*, 2024, arXiv:2403.16952, equation 1.
+    Chen et al., *Olmix*, 2026, arXiv:2602.12237; Ye et al., *Data Mixing Laws*, 2024, arXiv:2403.16952, equation 1.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class LogLinear(Law):
 
     inputs = ("mixture",)
     output = "loss"
-    reference = "Olmix 2026, arXiv:2602.12237"
+    reference = "Chen et al. 2026, arXiv:2602.12237"
 
     def __post_init__(self) -> None:
         shares = self.reference_mixture

@@ -76,6 +76,16 @@ class MixingLaw(Law):
             exponent = exponent - theta[..., m:] * np.log(columns["corpus_tokens"].sum(-1) / self.unit)
         return np.exp(exponent)
 
+    def jacobian(self, theta: Array, columns: Columns) -> tuple[Array, Array]:
+        # By hand: the complex step takes a complex exponential for each coefficient.
+        value = self(theta, columns)
+        slopes = np.empty((*value.shape, theta.shape[-1]))
+        m = len(self.corpora)
+        slopes[..., :m] = value[..., None] * columns["mixture"]
+        if self.unit is not None:
+            slopes[..., m] = -value * np.log(columns["corpus_tokens"].sum(-1) / self.unit)
+        return value, slopes
+
 
 def examples() -> tuple[Law, ...]:
     corpora = ("web", "code", "math")

@@ -33,7 +33,7 @@ class OptimalBatch(Law):
 
     Coefficients
     ------------
-    batch0 : tokens, in [1e-3, 1e3] batch_unit, searched in log. Published: .58 at one token
+    batch0 : tokens, in [1e-3, 1e3] batch_unit, searched in log. Published: .58 at one token, 79,900 at 1e9
     q_tokens : in [-.2, 1.2]; prior .5 +- .2. Published: .571
 
     References
@@ -54,7 +54,7 @@ class OptimalBatch(Law):
 
     inputs = ("tokens",)
     output = "batch_tokens"
-    published = {"q_tokens": 0.571}  # noqa: RUF012
+    published = {"batch0": 79_900.0, "q_tokens": 0.571}  # noqa: RUF012
     reference = "Li et al. 2025, arXiv:2503.04715"
 
     def __post_init__(self) -> None:

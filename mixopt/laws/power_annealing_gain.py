@@ -59,7 +59,7 @@ class PowerAnnealingGain(Law):
     ------------
     gain : :math:`B`, nats per token for a drop of one unit, in the long run, in [1e-3, 3], searched in log; prior .1,
         within a factor of 2.7. Published: .109 at 3e-4 (25M)
-    C_lr : :math:`C`, in [.01, 1000], searched in log; prior 1, within a factor of 7. Published: 1.12 at 3e-4 and 10
+    C_lr : :math:`C`, in [.01, 1000], searched in log; prior 1, within a factor of 7. Published: 1.13 at 3e-4 and 10
         steps
     beta_lr : :math:`\beta`, in [.05, 2], searched in log; prior .6, within a factor of 1.6. Published: .583
     gamma_lr : :math:`\gamma`, in [-.5, 1.5]; prior .64 +- .3. Published: .641
@@ -92,6 +92,7 @@ class PowerAnnealingGain(Law):
         Coefficient("beta_lr", 0.05, 2.0, log=True, prior=(float(np.log(0.6)), 0.5)),
         Coefficient("gamma_lr", -0.5, 1.5, prior=(0.64, 0.3)),
     )
+    published = {"gain": 0.3638, "C_lr": 1.735, "beta_lr": 0.5828, "gamma_lr": 0.6414}  # noqa: RUF012
     reference = "Luo et al. 2025, arXiv:2503.12811"
 
     def __call__(self, theta: Array, columns: Columns) -> Array:
@@ -118,7 +119,9 @@ class PowerAnnealingGain(Law):
     def describe(self, theta: Array) -> str:
         B, C, beta, gamma = theta
         paper = C * self.lr_unit ** (gamma - 1) / self.steps_unit
-        return f"-{B / self.lr_unit:.4g} sum of drops (1 - (1 + {paper:.4g} lr^-{gamma:.4g} S)^-{beta:.4g})"
+        drops = "drops" if self.power == 1 else f"drops of lr^{self.power:g}"
+        scale = B / self.lr_unit**self.power
+        return f"-{scale:.4g} sum of {drops} (1 - (1 + {paper:.4g} lr^-{gamma:.4g} S)^-{beta:.4g})"
 
     def _drops(self, columns: Columns) -> _Drops:
         steps, lr = columns["step_knots"], columns["lr_knots"] / self.lr_unit

@@ -16,11 +16,11 @@ class Saturation(Law):
     r"""The excess loss of a target as what each corpus has not yet taught, plus what overexposure to it costs.
 
     .. math:: L = \sum_i a_i e^{-\rho_i z_i} + \sum_i p_i \, \mathrm{softplus}\left(\log(1 + z_i) - \tau_i\right)^2,
-        \qquad z_i = e_i^{(0)} + \gamma \, e_i^{(1)}
+        \qquad z_i = e_i^{(0)} + \gamma_{anneal} \, e_i^{(1)}
 
     Passes over a corpus teach up to :math:`a_i` nats, :math:`1 - 1/e` of it in :math:`1 / \rho_i` of them. Beyond
     about :math:`e^{\tau_i}` passes more of it costs, slowly. A pass in the second phase, where the learning rate
-    decays, counts :math:`\gamma` times one in the first.
+    decays, counts :math:`\gamma_{anneal}` times one in the first.
 
     The paper form writes :math:`b_0 - \sum_i a_i (1 - e^{-\rho_i z_i})`; with the floor :math:`E = b_0 - \sum_i a_i`
     as a `Constant` it is the same (`saturation`), and the loss stays positive wherever it is asked for.
@@ -41,7 +41,7 @@ class Saturation(Law):
     rho[corpus] : per pass, in [.01, 100], searched in log; prior 1, within a factor of 4.5
     p[corpus] : nats per token, in [1e-5, 1], searched in log; prior .003, within a factor of 7
     tau[corpus] : log of passes, in [-1, 5]; prior 1.6 +- 1: harm from about four passes on
-    gamma : in [.1, 10], searched in log; prior 1, within a factor of 2.7; only with two phases
+    gamma_anneal : in [.1, 10], searched in log; prior 1, within a factor of 2.7; only with two phases
 
     References
     ----------
@@ -70,7 +70,7 @@ class Saturation(Law):
                 f"phases is {self.phases}; a run has 1 phase (epochs), or 2 (epochs and epochs_anneal). "
                 "Add up the passes of others."
             )
-        gamma = (_positive("gamma", 0.1, 10.0, 1.0, 1.0),)
+        gamma = (_positive("gamma_anneal", 0.1, 10.0, 1.0, 1.0),)
         coefficients = (
             *(_positive(f"a[{name}]", 1e-4, 10.0, 0.2, 2.0) for name in self.corpora),
             *(_positive(f"rho[{name}]", 1e-2, 100.0, 1.0, 1.5) for name in self.corpora),
@@ -127,7 +127,7 @@ def saturation(corpora: Sequence[str], *, phases: int = 1) -> Law:
     r"""The law as published, :math:`b_0 = E + \sum_i a_i` the loss of a model that has seen nothing.
 
     >>> print(*saturation(["code"], phases=2).names)
-    E a[code] rho[code] p[code] tau[code] gamma
+    E a[code] rho[code] p[code] tau[code] gamma_anneal
     """
     return Constant("E") + Saturation(tuple(corpora), phases)
 

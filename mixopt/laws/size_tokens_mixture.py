@@ -35,14 +35,13 @@ def size_tokens_mixture(corpora: Sequence[str], size_unit: float, tokens_unit: f
     {'additive': 9, 'joint': 13, 'averaged': 16, 'exchange': 15, 'exchange_joint': 15}
     """
     names = tuple(corpora)
-    units = {"size_unit": size_unit, "tokens_unit": tokens_unit}
     size = JointMixture(names, "model_size", size_unit, prior=_ALPHA_PRIOR).fix(gamma_A=1.0)
     worth = ExchangeWithSize(names, tokens_unit, size_unit, shared_g=False).fix(k=0.0)
     return {
-        "additive": additive(names, **units),
-        "joint": joint(names, **units),
-        "averaged": averaged(names, **units),
-        "exchange": exchange_with_size(names, **units),
+        "additive": additive(names, tokens_unit=tokens_unit, size_unit=size_unit),
+        "joint": joint(names, tokens_unit=tokens_unit, size_unit=size_unit),
+        "averaged": averaged(names, tokens_unit=tokens_unit, size_unit=size_unit),
+        "exchange": exchange_with_size(names, tokens_unit=tokens_unit, size_unit=size_unit),
         "exchange_joint": Constant("E") + size + worth + Undertraining(tokens_unit, size_unit),
     }
 

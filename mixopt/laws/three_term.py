@@ -31,7 +31,7 @@ def three_term(*, size_unit: float = 1e9, steps_unit: float = 1e4, batch_unit: f
 
     References
     ----------
-    arXiv:2607.01487, 2026.
+    Schaipp, *How to Allocate Your Tokens? Scaling Laws with Training Steps and Batch Size*, 2026, arXiv:2607.01487.
 
     Examples
     --------

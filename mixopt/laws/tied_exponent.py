@@ -10,6 +10,7 @@ from mixopt.columns import Array, Columns
 from mixopt.laws.law import Coefficient, Law
 
 # E, a, b and eta of the paper's table for RedPajama, whose form is E + (a M^eta + b M^-eta) C^-eta with M = D / N.
+# Three digits of eta are worth .02 to .06 nats: the runs themselves give .1364.
 GADRE: Mapping[str, float] = {"E": 1.84, "a": 212.0, "b": 367.0, "eta": 0.136}
 
 

@@ -61,6 +61,7 @@ class ToTarget(Law):
     batch_unit: float = 5e5
     size_unit: float | None = None
 
+    published = {"b": 2190 * 512.0}  # noqa: RUF012
     reference = "McCandlish et al. 2018, arXiv:1812.06162; Zhang et al. 2024, arXiv:2410.21676"
 
     def __post_init__(self) -> None:

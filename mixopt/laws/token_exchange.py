@@ -135,8 +135,9 @@ class TokenExchange(Law):
         slopes[..., m] = gained * ((worth.g if self.shared_g else 1.0) / theta[..., None, m])
         by_g = worth.used * worth.log_used - worth.unused * worth.log_unused
         slopes[..., g] = by_g.sum(-1, keepdims=True) if self.shared_g else by_g
-        slopes[..., -3] = 1
-        slopes[..., [*range(g.stop), -3]] *= (-beta * value / total)[..., None]
+        by_total = -beta * value / total
+        slopes[..., : g.stop] *= by_total[..., None]
+        slopes[..., -3] = by_total
         if self.interference:
             slopes[..., t] = value[..., None] * columns["mixture"]
         slopes[..., -2], slopes[..., -1] = value / B, -value * log_total

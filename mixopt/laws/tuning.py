@@ -71,7 +71,14 @@ class TuningPenalty(Law):
 
     inputs = ("peak_lr", "batch_tokens", "tokens", "model_size")
     output = "loss"
-    published = {"p_size": -0.713, "p_tokens": 0.307, "q_size": 0.0, "q_tokens": 0.571}  # noqa: RUF012
+    published = {  # noqa: RUF012
+        "lr0": 2.05e-3,
+        "p_size": -0.713,
+        "p_tokens": 0.307,
+        "batch0": 79_900.0,
+        "q_size": 0.0,
+        "q_tokens": 0.571,
+    }
     reference = "Li et al. 2025, arXiv:2503.04715"
 
     def __post_init__(self) -> None:

@@ -56,6 +56,13 @@ def test_constant_rates(tables, names):
 
 
 @pytest.mark.slow
+def test_the_stack_does_as_well_as_the_law(tables):
+    learned = regmix.stacked(tables["fitted"])
+    assert regmix.ranks(learned.predict(tables["1M"]), tables["1M"]["loss"]) >= 0.993
+    assert regmix.ranks(learned.predict(tables["60M"]), tables["60M"]["loss"]) >= 0.989
+
+
+@pytest.mark.slow
 def test_boosted_trees(tables):
     pytest.importorskip("sklearn")
     predict = regmix.boosted(tables["fitted"])

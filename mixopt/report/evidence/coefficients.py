@@ -6,7 +6,7 @@ import numpy as np
 
 from mixopt.fit.fit import Fit
 from mixopt.report.evidence.evidence import Evidence
-from mixopt.report.figures.canvas import COLORS, FAINT, Drawing, label, panels
+from mixopt.report.figures.canvas import COLORS, FAINT, Drawing, label, legend, panels
 
 NAME, TITLE = "coefficients", "Coefficients"
 _ROW, _ACROSS = 0.2, 3
@@ -25,8 +25,7 @@ def draw(evidence: Evidence) -> Drawing:
         spare.set_visible(False)
     for ax, (kind, places) in zip(axes.flat, kinds.items(), strict=False):
         _panel(ax, kind, places, fits, evidence.level)
-    handles, names = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 6))
+    legend(figure, list(axes.flat))
     return Drawing(
         NAME,
         TITLE,

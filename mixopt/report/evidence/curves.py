@@ -7,7 +7,7 @@ import numpy as np
 from mixopt.columns import Array
 from mixopt.laws.law import is_wide
 from mixopt.report.evidence.evidence import Evidence, steps_of
-from mixopt.report.figures.canvas import COLORS, SHADE, Drawing, label, ladder_colors, log_counts, target_panels
+from mixopt.report.figures.canvas import COLORS, SHADE, Drawing, label, ladder_colors, legend, log_counts, target_panels
 from mixopt.report.numbers import count
 
 NAME, TITLE = "curves", "Scaling curves"
@@ -23,8 +23,8 @@ def draw(evidence: Evidence) -> Drawing:
     for ax, target in zip(axes, evidence.targets, strict=True):
         _shares(ax, evidence, target) if axis == "share" else _scaling(ax, evidence, target, axis)
         ax.set(title=label(target), ylabel=f"loss [{evidence.unit}]")
-    handles, names = axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 6))
+    if axis != "share" or len(axes) == 1:  # elsewhere each panel has corpora of its own
+        legend(figure, axes)
     if axis == "share":
         caption = (
             "Lines: the loss predicted when one corpus grows from nothing to the largest share that a run gave it and "

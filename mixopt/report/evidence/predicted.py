@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from mixopt.report.evidence.evidence import Evidence, steps_of
-from mixopt.report.figures.canvas import FAINT, Drawing, label, ladder_colors, target_panels
+from mixopt.report.figures.canvas import FAINT, Drawing, label, ladder_colors, legend, target_panels
 from mixopt.report.figures.held_out import residuals
 from mixopt.report.numbers import count
 
@@ -19,9 +19,7 @@ def draw(evidence: Evidence) -> Drawing:
         return Drawing(NAME, TITLE, "No run was held out, so the predictions were not tested on any.")
     figure, axes = target_panels(len(evidence.targets), 3.5)
     told = [f"{target}: {_panel(ax, evidence, target)}" for ax, target in zip(axes, evidence.targets, strict=True)]
-    handles, names = axes[0].get_legend_handles_labels()
-    if len(names) > 1:
-        figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 6))
+    legend(figure, axes)
     return Drawing(
         NAME,
         TITLE,

@@ -81,7 +81,9 @@ def _cells(fitted: Fit, level: float) -> list[str]:
 
 def _behind(rmse: float, behind: float, se: float) -> str:
     """The squared error above the best's and its standard error, as parts of this candidate's own."""
-    return f"+{percent(behind / rmse**2)} ± {percent(se / rmse**2)}" if np.isfinite(behind) and rmse else "failed"
+    if not np.isfinite(behind) or not rmse:
+        return "failed"
+    return f"+{percent(behind / rmse**2)}" + (f" ± {percent(se / rmse**2)}" if np.isfinite(se) else "")
 
 
 def _extrapolation(fitted: Fit) -> str:

@@ -92,6 +92,14 @@ def target_panels(count_: int, height: float = 3.4, **options: Any) -> tuple[Fig
     return figure, list(axes.flat[:count_])
 
 
+def legend(figure: Figure, axes: Sequence[Any]) -> None:
+    """One legend below all panels, of what the first shows, in as many columns as there is room for."""
+    handles, names = axes[0].get_legend_handles_labels()
+    if len(names) > 1:
+        room = max(2, int(12 * figure.get_figwidth() / (3 + max(map(len, names)))))
+        figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), room))
+
+
 def label(name: str, width: int = 24) -> str:
     """A name as figures show it: no formula is read into it, and a long one is cut.
 
