@@ -33,7 +33,9 @@ def _plainly(command: Callable[..., None]) -> Callable[..., None]:
             typer.secho(f"mixopt: {sentence}", err=True)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
-            typer.secho("mixopt: stopped; finished runs are kept, the same command goes on from here.", err=True)
+            typer.secho(
+                "mixopt: stopped; what was finished is kept, and the same command goes on from there.", err=True
+            )
             raise typer.Exit(130) from None
 
     return run
@@ -82,13 +84,13 @@ def sweep(
 @app.command(epilog="Examples: mixopt fit runs.csv --dry-run; mixopt fit runs.csv --columns columns.yaml")
 @_plainly
 def fit(
-    runs: Annotated[Path, typer.Argument(help="A table of runs: CSV, TSV, JSONL, parquet, a folder of a tracker.")],
+    runs: Annotated[str, typer.Argument(help="CSV, TSV, JSONL, parquet, a tracker's folder, or wandb:entity/project.")],
     columns: Annotated[Path | None, typer.Option(help="YAML file that says which column means what.")] = None,
     target: Annotated[
         list[str] | None, typer.Option(help="A target to fit; several times for more; default all.")
     ] = None,
     holdout: Annotated[str, typer.Option(help="larger, mixtures, a number of folds, or auto.")] = "auto",
-    replicates: Annotated[int, typer.Option(min=0, help="Bootstrap fits behind the intervals.")] = 200,
+    replicates: Annotated[int, typer.Option(min=20, help="Bootstrap fits behind the intervals.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Of starts, folds and replicates.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder; default outputs/<table>-fit.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show how the table is read, fit nothing.")] = False,
@@ -97,7 +99,7 @@ def fit(
     from mixopt.console_fit import fit_table, show_table
 
     if dry_run:
-        show_table(runs, columns)
+        show_table(runs, columns, target or [])
     else:
         fit_table(
             runs,

@@ -1,6 +1,7 @@
 """What a person sees of `mixopt fit`: how the table was read, which law won, what it says, and where the files are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.markup import escape
@@ -11,19 +12,20 @@ from mixopt.console import console, show_warnings
 from mixopt.errors import RunsError
 from mixopt.files import write_json, write_text
 from mixopt.fit.fit import Fit
-from mixopt.fit.select import select
+from mixopt.fit.select import Watch, select
 from mixopt.report.evidence import tables
 from mixopt.report.evidence.evidence import Evidence
 from mixopt.report.numbers import count, plain
 from mixopt.report.tables import Table
 from mixopt.runs import Runs
+from mixopt.runs_gate import BITS
 
 # More rows than this scroll the verdict out of sight; fit.html and fit.json have all of them.
 _ROWS = 24
 
 
 def fit_table(
-    source: Path,
+    source: str,
     *,
     columns: Path | None,
     targets: Sequence[str],
@@ -37,20 +39,21 @@ def fit_table(
 
     runs = Runs.read(source, columns=columns)
     _show_runs(runs)
-    folder = out or Path("outputs") / f"{source.name.split('.')[0]}-fit"
-    with console.status("fitting") as status:
+    show_warnings(runs.notes)
+    folder = out or Path("outputs") / f"{_stem(source)}-fit"
+    with _watched() as watch:
         weights = _weights(runs, targets)
-        selection = select(runs, weights, holdout=holdout, replicates=replicates, seed=seed, watch=status.update)
-    evidence = Evidence(runs, selection)
-    with console.status("drawing the figures"):
-        write_json(folder / "fit.json", selection.to_dict())
-        write_text(folder / "fit.txt", _reports(evidence))
+        selection = select(runs, weights, holdout=holdout, replicates=replicates, seed=seed, watch=watch)
+        evidence = Evidence(runs, selection)
+        watch("drawing the figures")
         page = write_evidence(evidence, folder)
+        write_text(folder / "fit.txt", _reports(evidence))
+        write_json(folder / "fit.json", selection.to_dict())
     for table in (tables.candidates(evidence), tables.targets(evidence), tables.coefficients(evidence)):
         if table is not None:
             _show(table)
     console.print(escape(selection.verdict()))
-    show_warnings((*runs.notes, *selection.warnings))
+    show_warnings(selection.warnings)
     files = {"fit": folder / "fit.json", "laws": folder / "fit.txt", "report": page, "figures": folder / "figures"}
     shown = Shown(title="Files", show_header=False)
     for name, path in files.items():
@@ -58,19 +61,40 @@ def fit_table(
     console.print(shown)
 
 
-def show_table(source: Path, columns: Path | None) -> None:
-    """How a table would be read; nothing is fitted. Without a mapping that suits it, a guess of one to confirm."""
+def show_table(source: str, columns: Path | None, targets: Sequence[str]) -> None:
+    """How a table would be read; nothing is fitted. Without a mapping, where names are unknown, a guess to confirm."""
     try:
         runs = Runs.read(source, columns=columns)
-    except RunsError as error:
+    except RunsError:
         from mixopt.runs_guess import guess
 
-        console.print(f"[yellow]not readable as it is[/yellow] {escape(str(error))}", highlight=False)
-        console.print("A guess of what its columns mean; check it, save it and give it as --columns:")
-        console.print(escape(guess(source).to_yaml()), highlight=False, soft_wrap=True)
+        guessed = guess(source)
+        if columns is not None or not guessed.columns.entries:
+            raise  # what is wrong is not what its columns are called
+        console.print(
+            "The columns are not called as mixopt calls them. A guess of what they mean; check it, save it and give it "
+            "as --columns:"
+        )
+        console.print(escape(guessed.to_yaml()), highlight=False, soft_wrap=True)
         return
+    _weights(runs, targets)
     _show_runs(runs)
     show_warnings(runs.notes)
+
+
+def _stem(source: str) -> str:
+    """What the folder of results is called after: the file's name without its ending, or an address's last part."""
+    return Path(source).stem or "runs"
+
+
+@contextmanager
+def _watched() -> Generator[Watch]:
+    """Says what is being done: in place on a terminal, a line each elsewhere."""
+    if not console.is_terminal:
+        yield lambda words: console.print(words, style="dim", highlight=False)
+        return
+    with console.status("fitting") as status:
+        yield status.update
 
 
 def _weights(runs: Runs, targets: Sequence[str]) -> dict[str, float]:
@@ -82,11 +106,13 @@ def _weights(runs: Runs, targets: Sequence[str]) -> dict[str, float]:
 def _show_runs(runs: Runs) -> None:
     """Columns as they were understood, with their unit and range."""
     left_out = len(runs) - len(runs.finished())
-    title = f"{runs.source}: {len(runs)} rows" + (f", {left_out} of them not fitted" if left_out else "")
+    title = f"{Path(runs.source).name}: {len(runs)} rows" + (f", {left_out} of them not fitted" if left_out else "")
     shown = Shown(title=title)
     for head in ("column", "unit", "values"):
         shown.add_column(head)
     for name, values in runs.columns.items():
+        if name == "bits_per_byte" and runs.loss_unit == BITS:
+            continue  # these are the losses
         labels = runs.labels(name)
         head = name if labels == ("",) else f"{name} x {len(labels)}: {_names(labels)}"
         unit = runs.loss_unit if name == "loss" else COLUMNS[name].unit
@@ -108,15 +134,20 @@ def _range(values: object) -> str:
     if not np.isfinite(array).any():
         return "none known"
     low, high = float(np.nanmin(array)), float(np.nanmax(array))
-    spell = count if abs(high) >= 1e4 else plain
-    return spell(low) if low == high else f"{spell(low)} to {spell(high)}"
+    return _spell(low) if low == high else f"{_spell(low)} to {_spell(high)}"
+
+
+def _spell(value: float) -> str:
+    if 1e4 <= abs(value) < 1e15:
+        return count(value)
+    return f"{value:.0f}" if value.is_integer() and abs(value) < 1e4 else plain(value)
 
 
 def _show(table: Table) -> None:
     shown = Shown(title=escape(table.caption), title_justify="left")
     for head in table.head:
         first = head == table.head[0]
-        shown.add_column(escape(head), justify="left" if first else "right", overflow="fold", min_width=14 * first)
+        shown.add_column(escape(head), justify="left" if first else "right", overflow="fold", min_width=8 * first)
     for row in table.rows[:_ROWS]:
         shown.add_row(*map(escape, row), style="bold" if row[0] in table.strong else None)
     console.print(shown)

@@ -3,9 +3,10 @@
 import json
 import os
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any
+from typing import Any, cast
 
 
 def write_bytes(path: Path, content: bytes) -> Path:
@@ -31,5 +32,13 @@ def write_text(path: Path, text: str) -> Path:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> Path:
-    """`write_bytes` of a JSON document."""
-    return write_bytes(path, json.dumps(content, indent=1).encode())
+    """`write_bytes` of a JSON document, in which a number that is not known is null."""
+    return write_bytes(path, json.dumps(_nulled(content), indent=1, allow_nan=False).encode())
+
+
+def _nulled(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _nulled(item) for key, item in cast(dict[str, Any], value).items()}
+    return [_nulled(item) for item in cast(list[Any], value)] if isinstance(value, list | tuple) else value

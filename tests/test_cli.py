@@ -260,7 +260,7 @@ def test_an_interrupted_command_says_how_to_go_on(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(console, "draw_report", interrupt)
     result = invoke("report", tmp_path / "study.yaml")
     assert result.exit_code == 130
-    assert "the same command goes on from here" in result.stderr
+    assert "the same command goes on from there" in result.stderr
 
 
 @pytest.mark.parametrize("content", ["[]", "null", "{", '{"key": 1}', '{"interval": [1]}'])

@@ -67,7 +67,7 @@ def test_the_page_on_fitting_runs_as_written(table: Path, capsys: pytest.Capture
     for block in blocks("python", FITTING):
         exec(compile(block, "fitting.md", "exec"), {})
     printed = capsys.readouterr().out
-    assert "predicts the" in printed
+    assert "predicts rows held out" in printed
     assert "m[web]" in printed
 
 

@@ -463,7 +463,8 @@ def test_weak_directions_are_named_apart_from_null_ones(rng):
     assert fitted.weak_directions == (
         "a, b are hardly determined, only their trade: a up, b down by 1.00 times as much changes little",
     )
-    assert fitted.weak_directions[0] in fitted.cautions()[0]
+    assert fitted.cautions() == ()  # in many a good fit some direction is weak: the report tells
+    assert fitted.weak_directions[0] in fitted.report()
     assert fitted.to_dict()["weak_directions"] == list(fitted.weak_directions)
     assert fit(LogLinear(("a", "b", "c")), linear_runs(rng), norm=Square(0.01), starts=2).weak_directions == ()
 

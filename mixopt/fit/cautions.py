@@ -35,9 +35,22 @@ def cautions(runs: Runs, fits: Mapping[str, Fit], noise: Mapping[str, float]) ->
     if not np.isfinite(list(noise.values())).all():
         said.append("No run was repeated with another seed, so the noise is not known. Repeat some with other seeds.")
     said += _untold(runs.finished())
+    return said + _of_targets(fits)
+
+
+def _of_targets(fits: Mapping[str, Fit]) -> list[str]:
+    """Each caution once, with the targets that it holds for."""
+    held: dict[str, list[str]] = {}
     for target, fitted in fits.items():
-        said += [f"{target}: {caution}" for caution in fitted.cautions()]
-    return said
+        for caution in fitted.cautions():
+            held.setdefault(caution, []).append(target)
+    return [f"{_named(targets, len(fits))}: {caution}" for caution, targets in held.items()]
+
+
+def _named(targets: list[str], every: int) -> str:
+    if len(targets) == every > 1:
+        return f"all {every} targets"
+    return ", ".join(targets[:3]) + (f" and {len(targets) - 3} more" if len(targets) > 3 else "")
 
 
 def _untold(runs: Runs) -> list[str]:

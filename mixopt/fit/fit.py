@@ -164,7 +164,6 @@ class Fit:
     def cautions(self) -> tuple[str, ...]:
         """What a reader should know before trusting the fit, in sentences; empty if nothing."""
         said = [f"{words}. Fix one, or add runs that tell them apart." for words in self.null_directions]
-        said += [f"{words}. Add runs that tell more, or a prior." for words in self.weak_directions]
         if self.agreement < 0.2:
             said.append(
                 f"{self.agreement:.0%} of the starts agree on the best objective. Fit with more starts, add runs, or "

@@ -41,9 +41,10 @@ def check(law: Law, columns: Columns, starts: int, replicates: int) -> None:
         _check_rows(name, values, np.isfinite(values), "finite", None if shared else len(output))
     free = len(law.coefficients) - sum(c.prior is not None for c in law.coefficients)
     if len(output) < free:
+        open_ = ", ".join(c.name for c in law.coefficients if c.prior is None)
         raise FitError(
-            f"{len(output)} runs cannot determine {free} coefficients ({', '.join(law.names)}). Add runs, give "
-            "coefficients priors, or fix some of them."
+            f"{len(output)} run{'s' * (len(output) > 1)} cannot determine {free} coefficients ({open_}). Add runs, "
+            "give coefficients priors, or fix some of them."
         )
 
 

@@ -169,11 +169,6 @@ def choose(scores: Sequence[S]) -> S:
     return min(close, key=lambda score: (score.coefficients, score.rmse))
 
 
-def extrapolated(fitted: Fit, score: Score, noise: float | None = None) -> Fit:
-    """The fit with intervals widened by how it erred on one hold-out, see `calibrate`."""
-    return calibrate(fitted, [score.errors], noise)
-
-
 @overload
 def calibrated(
     law: Law,

@@ -48,7 +48,8 @@ class Influence:
         """Sentences for a reader: which runs are influential together, and which are outliers."""
         said: list[str] = []
         if self.group:
-            moved = np.abs(np.log(np.abs(self.without_group / self.theta)))
+            known = np.abs(self.theta) > 1e-6 * np.abs(self.without_group).max()
+            moved = np.abs(np.where(known, self.without_group, 1.0) / np.where(known, self.theta, 1.0) - 1)
             k = int(moved.argmax())
             name, more = self.names[k], ""
             if len(self.group) > 1:

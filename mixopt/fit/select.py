@@ -7,19 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from mixopt.columns import Array, Columns
+from mixopt.columns import Array
 from mixopt.errors import FitError
 from mixopt.fit import screen
+from mixopt.fit.average import averaged
 from mixopt.fit.cautions import cautions
 from mixopt.fit.fit import Fit
 from mixopt.fit.folds import SAME, compute, folds
-from mixopt.fit.holdout import Score, choose, compare, extrapolated
+from mixopt.fit.holdout import Score, calibrated, choose, compare
 from mixopt.fit.influence import influence
 from mixopt.fit.many import fit_targets
 from mixopt.fit.noise import seed_noise
 from mixopt.fit.norms import Huber
-from mixopt.fit.selection import Candidate, HeldOut, OneTarget, Selection
-from mixopt.fit.stack import Stack, Stacked
+from mixopt.fit.selection import Candidate, HeldOut, Selection
+from mixopt.laws.constant import Constant
 from mixopt.laws.law import Law
 from mixopt.laws.plausible import plausible, varied
 from mixopt.laws.ready import candidates, units
@@ -27,7 +28,7 @@ from mixopt.runs import Runs
 
 _LEAST_NOISE = 1e-3
 _STARTS, _FEW, _LARGE = 16, 4, 4000  # starts of a fit; rows times targets above which they are few
-_FOLDS, _TESTS = 5, 60
+_FOLDS, _TESTS, _LEAST = 5, 60, 4
 _REFITTED = 100  # coefficients of all targets together
 Laws = Mapping[str, Mapping[str, Law]]
 Watch = Callable[[str], None]
@@ -78,7 +79,7 @@ def select(
         screens = screens.where(np.zeros(len(screens), bool))
     if not for_plan and varied(full.columns) == {"mixture"} and holdout in ("auto", "mixtures"):
         watch("learning the mixture with every model, and again without each fold")
-        return _stacked(runs, full, weights, seed)
+        return averaged(runs, full, weights, seed)
     if len(screens) < len(runs.corpora) + 2:  # one corpus, or all shares fixed: a screen of next to nothing
         screens = screens.where(np.zeros(len(screens), bool))
     return _selected(_Table(runs, full, screens, dict(weights), seed, for_plan, watch), _how(full, holdout), replicates)
@@ -134,6 +135,8 @@ def _how(full: Runs, holdout: str | int) -> str | int:
 def _selected(table: _Table, how: str | int, replicates: int) -> Selection:
     """The law that wins, its fits to all runs, and how it did on the rows held out."""
     full, seed, noise = table.full, table.seed, seed_noise(table.full)
+    if len(full) < _LEAST:
+        raise FitError(f"{full.source} has {len(full)} finished runs; {_LEAST} are needed to hold some out. Add runs.")
     masks = folds(full.columns, how, full["run"], seed)
     # Units and the ends of boxes rest on rows that are fitted; where every row is held out once, on all of them.
     laws = _laws(table, full.where(~masks[0]) if len(masks) == 1 else full)
@@ -144,19 +147,16 @@ def _selected(table: _Table, how: str | int, replicates: int) -> Selection:
     table.watch(f"comparing {len(laws)} laws on rows held out")
     scores = compare(laws, full, holdout=how, targets=table.weights, **options)
     score = choose(scores)
-    table.watch(f"fitting {score.name} to all runs, {replicates} times over")
-    fits = fit_targets(laws[score.name], full, targets=list(table.weights), replicates=replicates, **options)
-    if score.reach > 0:
-        fits = {name: extrapolated(fitted, score.of(name), _known(noise[name])) for name, fitted in fits.items()}
+    table.watch(f"fitting {score.name} to all runs and, to see how wrong it is, to parts of them")
+    fits = _calibrated(laws[score.name], full, noise, table, replicates, options)
     said = [f"The law {one.name} could not be fitted: {one.failure}" for one in scores if one.failure]
     table.watch(f"testing the intervals of {score.name} on rows held out")
-    tested = [
-        _tested(laws[score.name], full.where(~mask), noise, table, min(replicates, _TESTS), options) for mask in masks
-    ]
+    tests = min(replicates, _TESTS)
+    tested = [_calibrated(laws[score.name], full.where(~mask), noise, table, tests, options) for mask in masks]
     return Selection(
         law=score.name,
         fits=fits,
-        candidates=tuple(_candidate(one) for one in scores if not one.failure),
+        candidates=tuple(_candidate(one, "mixture" in varied(full.columns)) for one in scores if not one.failure),
         held_out=_held_out(_words(how, masks), full, masks, tested),
         noise=noise,
         agreement=screen.agreement(table.runs) if len(table.screens) else {},
@@ -172,44 +172,21 @@ def _influential(fits: Mapping[str, Fit], full: Runs) -> list[str]:
     return [f"{name}: {words[0].upper()}{words[1:]}" for name, sentences in said.items() for words in sentences]
 
 
-def _tested(
+def _calibrated(
     law: Mapping[str, Law],
-    seen: Runs,
+    runs: Runs,
     noise: Mapping[str, float],
     table: _Table,
     replicates: int,
     options: Mapping[str, Any],
 ) -> dict[str, Fit]:
-    """The fits to rows that were seen, with intervals as their user would have had them: calibrated on these alone."""
-    names = list(table.weights)
-    fits = fit_targets(law, seen, targets=names, replicates=replicates, **options)
-    if np.ptp(np.log(compute(seen.columns))) <= SAME:
-        return fits
-    (inner,) = compare({"": law}, seen, holdout="larger", targets=table.weights, **options)
-    if inner.failure or inner.reach <= 0:
-        return fits
-    return {name: extrapolated(fitted, inner.of(name), _known(noise[name])) for name, fitted in fits.items()}
-
-
-def _stacked(runs: Runs, full: Runs, weights: Mapping[str, float], seed: int) -> Selection:
-    """All models of the mixture, averaged by how well each predicts mixtures that it did not see."""
-    names = list(weights)
-    loss = np.stack([full.target(name)["loss"] for name in names], 1)
-    learned = Stack().learn({"mixture": full["mixture"], "loss": loss, "run": full["run"]}, seed=seed)
-    noise = dict(zip(names, (learned.noise / loss.mean(0)).tolist(), strict=True))
-    fits = {name: OneTarget(learned, place) for place, name in enumerate(names)}
-    return Selection(
-        law="stack",
-        fits=fits,
-        candidates=_members(learned, loss, np.array(list(weights.values()))),
-        held_out=_unseen(learned, full, names, loss),
-        noise=noise,
-        agreement={},
-        warnings=(
-            *cautions(runs.of("transformer"), {}, noise),
-            *(f"The candidate {name} was left out: {why}" for name, why in learned.dropped.items()),
-        ),
-    )
+    """Fits whose intervals rest on how wrong the same law was on other parts of these runs, and on nothing else."""
+    known = {name: sd for name, sd in noise.items() if np.isfinite(sd)}
+    law = {name: law[name] for name in table.weights}
+    # A large table is not fitted ten times over: how it errs on larger runs is what matters most.
+    larger = np.ptp(np.log(compute(runs.columns))) > SAME
+    how: Any = None if table.starts > _FEW else ["larger"] if larger else [_FOLDS]
+    return calibrated(law, runs, holdout=how, noise=known, replicates=replicates, **options)
 
 
 def _laws(table: _Table, seen: Runs) -> dict[str, dict[str, Law]]:
@@ -220,8 +197,15 @@ def _laws(table: _Table, seen: Runs) -> dict[str, dict[str, Law]]:
         target: made(corpora=seen.corpora, least_loss=float(seen.target(target)["loss"].min()), rates=rates.get(target))
         for target in table.weights
     }
+    if not table.for_plan:
+        # What to beat: a law that cannot is not worth its coefficients.
+        by_target = {target: {"mean": _mean(seen.target(target)["loss"]), **laws} for target, laws in by_target.items()}
     names = next(iter(by_target.values()))
     return {name: {target: laws[name] for target, laws in by_target.items()} for name in names}
+
+
+def _mean(loss: Array) -> Law:
+    return Constant("E", 0.5 * float(loss.min()), 2 * float(loss.max()))
 
 
 def _scatter(noise: Mapping[str, float], laws: Laws, seen: Runs, seed: int) -> dict[str, float]:
@@ -244,11 +228,8 @@ def _norms(noise: Mapping[str, float]) -> dict[str, Huber]:
     return {name: Huber(max(sd, _LEAST_NOISE) if np.isfinite(sd) else _LEAST_NOISE) for name, sd in noise.items()}
 
 
-def _known(noise: float) -> float | None:
-    return noise if np.isfinite(noise) else None
-
-
-def _candidate(score: Score) -> Candidate:
+def _candidate(score: Score, mixed: bool) -> Candidate:
+    unknown = float("nan")  # where the mixture is the same in all runs there is nothing to choose between
     return Candidate(
         name=score.name,
         coefficients=score.coefficients,
@@ -258,16 +239,16 @@ def _candidate(score: Score) -> Candidate:
         behind=score.behind,
         behind_se=score.behind_se,
         targets=score.targets,
-        regret=score.regret,
-        optimism=score.optimism,
+        regret=score.regret if mixed else unknown,
+        optimism=score.optimism if mixed else unknown,
     )
 
 
 def _words(how: str | int, masks: list[Array]) -> str:
     if how == "larger":
-        return f"The {masks[0].sum()} rows with the most compute, held out"
+        return f"the {masks[0].sum()} with the most compute"
     what = "mixture" if how == "mixtures" else "run"
-    return f"Every {what}, held out once in {len(masks)} folds"
+    return f"every {what} once, in {len(masks)} folds"
 
 
 def _held_out(words: str, full: Runs, masks: list[Array], tested: list[dict[str, Fit]]) -> HeldOut:
@@ -282,42 +263,3 @@ def _held_out(words: str, full: Runs, masks: list[Array], tested: list[dict[str,
                 said[key].setdefault(name, []).extend(values.tolist())
     tables = {key: {name: tuple(values) for name, values in by.items()} for key, by in said.items()}
     return HeldOut(words, tuple(places.tolist()), tuple(full["run"][places].astype(str).tolist()), **tables)
-
-
-def _unseen(learned: Stacked, full: Runs, names: list[str], loss: Array) -> HeldOut:
-    """What the stack said of each run with models and weights from other folds; the interval is that of all folds."""
-    columns: Columns = {"mixture": full["mixture"]}
-    said = loss - learned.missed
-    low, high = learned.interval(columns, observation=True)
-    shift = said - learned.predict(columns)
-    tables = {"observed": loss, "predicted": said, "lower": low + shift, "upper": high + shift}
-    by_name = {
-        key: {name: tuple(values[:, place].tolist()) for place, name in enumerate(names)}
-        for key, values in tables.items()
-    }
-    words = "Every mixture, held out once in 5 folds"
-    return HeldOut(words, tuple(range(len(full))), tuple(full["run"].astype(str).tolist()), **by_name)
-
-
-def _members(learned: Stacked, loss: Array, weights: Array) -> tuple[Candidate, ...]:
-    """A row a model, best first; the error is relative to the mean loss of each target."""
-    share, scale = weights / weights.sum(), loss.mean(0)
-    freedom = {name: member.freedom for name, member in learned.members.items()} | {"stack": learned.freedom}
-    rows = {name: (one.rmse / scale) for name, one in learned.standings.items()}
-    squared = {name: float(share @ row**2) for name, row in rows.items()}
-    best = min(squared.values())
-    return tuple(
-        Candidate(
-            name=name,
-            coefficients=freedom[name],
-            rmse=squared[name] ** 0.5,
-            bias=float("nan"),
-            rank=float(share @ learned.standings[name].rank),
-            behind=squared[name] - best,
-            behind_se=float("nan"),
-            targets={},
-            regret=float(share @ learned.standings[name].regret),
-            optimism=float(share @ learned.standings[name].optimism),
-        )
-        for name in sorted(squared, key=squared.__getitem__)
-    )

@@ -134,12 +134,16 @@ class Selection:
         scores = np.array([self.held_out.score(target) for target in self.fits])
         rmse, covered = float(np.sqrt(np.mean(scores[:, 0] ** 2))), float(scores[:, 2].mean())
         rest = len(self.candidates) - 1
+        if self.law == "mean":
+            return (
+                "No candidate predicts rows held out better than the mean of the other runs does: add runs, or columns."
+            )
         beaten = f", chosen among {rest + 1} candidates" if rest else ""
         error = f"{100 * rmse:.2g}" if rmse < 0.1 else f"{100 * rmse:.0f}"
+        over = f"{len(self.fits)} target{'s' if len(self.fits) > 1 else ''}"
         return (
-            f"{self.law}{beaten}, predicts {self.held_out.words[0].lower()}{self.held_out.words[1:]} with an error of "
-            f"{error} % (root mean square of log loss over {len(self.fits)} "
-            f"target{'s' if len(self.fits) > 1 else ''}); {covered:.0%} of them lie inside their 90 % intervals."
+            f"{self.law}{beaten}, predicts rows held out ({self.held_out.words}) with an error of {error} % (root "
+            f"mean square of log loss over {over}); {100 * covered:.0f} % of them lie inside their 90 % intervals."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -179,9 +183,14 @@ class Selection:
         return cls(
             law=data["law"],
             fits=fits,
-            candidates=tuple(Candidate(**entry) for entry in data["candidates"]),
+            candidates=tuple(Candidate(**{k: _number(v) for k, v in entry.items()}) for entry in data["candidates"]),
             held_out=HeldOut.from_dict(data["held_out"]),
-            noise=data["noise"],
+            noise={name: _number(value) for name, value in data["noise"].items()},
             agreement={name: screen.Agreement.from_dict(entry) for name, entry in data["agreement"].items()},
             warnings=tuple(data["warnings"]),
         )
+
+
+def _number(value: Any) -> Any:
+    """NaN for the null that stands for it in JSON."""
+    return float("nan") if value is None else value

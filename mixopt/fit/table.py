@@ -24,6 +24,7 @@ def table(fitted: Fit, level: float) -> str:
         f"{fitted.n} rows, noise {fitted.noise:.2%} of {fitted.law.output}, objective {fitted.objective:.6g}; "
         f"{fitted.agreement:.0%} of the starts agree",
         *(f"! {words}" for words in fitted.cautions()),
+        *(f"! {words}. Add runs that tell more, or a prior." for words in fitted.weak_directions),
     ]
     return "\n".join(lines)
 

@@ -6,6 +6,7 @@ pushes the tangents of what lies upstream through what lies downstream.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -290,7 +291,7 @@ def _fix_each(law: Sum | Chain, values: Mapping[str, float]) -> list[Law]:
 
 
 def _refuse_repeated(law: Law) -> None:
-    if repeated := sorted({name for name in law.names if law.names.count(name) > 1}):
+    if repeated := sorted(name for name, count in Counter(law.names).items() if count > 1):
         raise ValueError(f"Two laws share the coefficient {', '.join(repeated)}; rename it in one of them.")
 
 

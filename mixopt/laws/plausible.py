@@ -121,11 +121,11 @@ def _without_mixture(unit: Mapping[str, float], moved: set[str]) -> dict[str, li
 
 
 def _before(columns: Columns, unit: Mapping[str, float], moved: set[str], mixed: bool) -> list[Law]:
-    """What turns tokens, of each corpus where `mixed`, into effective ones: repetition where corpora repeat, and batch."""
+    """What turns tokens, by corpus where `mixed`, into effective ones: repetition where corpora repeat, and batch."""
     chain: list[Law] = []
     if "tokens" not in unit:
         return [Exposure(1.0)] if mixed else []
-    repeats = "unique_tokens" in columns and bool((_seen(columns) > columns["unique_tokens"] * (1 + 1e-6)).any())
+    repeats = _known(columns, "unique_tokens") and bool((_seen(columns) > columns["unique_tokens"] * (1 + 1e-6)).any())
     if mixed:
         chain.append(CorpusRepetition(R_PRIOR) if repeats else Exposure())
     elif repeats and "tokens" in moved:

@@ -46,6 +46,10 @@ class Known:
         """[n], 1 everywhere: a known law has no runs that it could leave behind."""
         return np.ones(_rows(columns))
 
+    def unexplained(self, columns: Columns) -> Array:
+        """[n], `extrapolation` everywhere."""
+        return np.full(_rows(columns), self.extrapolation)
+
 
 def _rows(columns: Columns) -> int:
     return max(len(np.atleast_1d(column)) for column in columns.values())

@@ -20,8 +20,9 @@ SCALARS = ("model_size", "tokens", "batch_tokens", "peak_lr")
 class Fitted(Protocol):
     """What a problem needs of a fit: a law with its coefficients, and how sure they are.
 
-    A prediction's relative sd from extrapolation is `extrapolation * overshoot(columns) / reach`; `support` is the
-    smallest and largest value of inputs that its runs tried, empty where nothing is known of runs.
+    `unexplained` is the relative sd that a prediction has on top of its replicates', more the farther it lies beyond
+    the runs, by `overshoot` in e-folds where its error was measured at `reach`; `support` is the smallest and largest
+    value of inputs that its runs tried, empty where nothing is known of runs.
     """
 
     @property
@@ -37,6 +38,7 @@ class Fitted(Protocol):
     @property
     def support(self) -> Mapping[str, tuple[float, float]]: ...
     def overshoot(self, columns: Columns) -> Array: ...
+    def unexplained(self, columns: Columns) -> Array: ...
     def samples(self, columns: Columns) -> Array: ...
 
 

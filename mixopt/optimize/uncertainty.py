@@ -1,4 +1,4 @@
-"""How sure a weighted loss, or a difference of two, is: paired bootstrap replicates and the error of extrapolation."""
+"""How sure a weighted loss, or a difference of two, is: paired bootstrap replicates and what they leave unexplained."""
 
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -14,20 +14,20 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Spread:
-    """Losses of n decisions: `losses` [k, n] as fitted, `samples` [k, s, n] by replicate, `extrapolation` [k, n].
+    """Losses of n decisions: `losses` [k, n] as fitted, `samples` [k, s, n] by replicate, `unexplained` [k, n].
 
     Replicate r of every target was fitted to the same resampled runs, so sums over targets and differences between
-    decisions are taken within a replicate. Extrapolation is a relative sd, larger the further a decision lies beyond
-    the runs; the laws leave their runs behind together, so it is added over targets (fully correlated, the cautious
-    choice) and then combined in quadrature with the replicates. A law that is wrong about one mixture may be right
-    about another: in a difference of two the errors of extrapolation cancel only as far as the mixtures agree, with
+    decisions are taken within a replicate. What replicates leave unexplained is a relative sd, larger the further a
+    decision lies beyond the runs; the laws leave their runs behind together, so it is added over targets (fully
+    correlated, the cautious choice) and then combined in quadrature with the replicates. A law that is wrong about one mixture may be right
+    about another: in a difference of two the unexplained errors cancel only as far as the mixtures agree, with
     the correlation 1 - t, where t is the share of the tokens (`mixtures` [n, m]) that would have to change places.
     Intervals of losses are formed on the log, as those of a fit are; differences have no sign, and stay as they are.
     """
 
     losses: Array
     samples: Array
-    extrapolation: Array
+    unexplained: Array
     mixtures: Array
     target_weights: Array
     level: float
@@ -35,11 +35,11 @@ class Spread:
     @property
     def known(self) -> bool:
         """Whether anything is known about the uncertainty."""
-        return self.samples.shape[1] > 0 or bool((self.extrapolation > 0).any())
+        return self.samples.shape[1] > 0 or bool((self.unexplained > 0).any())
 
     def target(self, k: int, row: int) -> Interval | None:
         """Interval of one target's loss."""
-        return self._log_interval(float(self.losses[k, row]), self.samples[k, :, row], self.extrapolation[k, row])
+        return self._log_interval(float(self.losses[k, row]), self.samples[k, :, row], self.unexplained[k, row])
 
     def weighted(self, row: int) -> Interval | None:
         """Interval of the weighted loss."""
@@ -53,7 +53,7 @@ class Spread:
         return self._interval(gap, self._gaps(row, other), self._apart(row, other))
 
     def chance_above(self, row: int, other: int) -> float | None:
-        """Chance that the weighted loss of `row` exceeds that of `other`, over replicates and extrapolation."""
+        """Chance that the weighted loss of `row` exceeds that of `other`, replicates and the unexplained together."""
         gaps, sd = self._gaps(row, other), self._apart(row, other)
         if not len(gaps):
             return None
@@ -65,11 +65,11 @@ class Spread:
         return self.target_weights @ (self.samples[:, :, row] - self.samples[:, :, other])
 
     def _drift(self, row: int) -> float:
-        """Standard deviation of the weighted loss by extrapolation."""
-        return float(self.target_weights @ (self.extrapolation[:, row] * self.losses[:, row]))
+        """Standard deviation of the weighted loss that replicates leave unexplained."""
+        return float(self.target_weights @ (self.unexplained[:, row] * self.losses[:, row]))
 
     def _apart(self, row: int, other: int) -> float:
-        """Standard deviation of a difference by extrapolation."""
+        """Standard deviation of a difference that replicates leave unexplained."""
         moved = float(np.abs(self.mixtures[row] - self.mixtures[other]).sum()) / 2
         a, b = self._drift(row), self._drift(other)
         return float(np.sqrt((a - b) ** 2 + 2 * moved * a * b))
@@ -115,6 +115,6 @@ def spread(problem: Problem, x: Array, level: float) -> Spread:
             f"Replicate {r} of target {problem.targets[k].name} gives the loss {samples[k, r, row]:.3g} for mixture "
             f"{row} of those judged (0 is the plan); a loss is positive. Add runs nearer to it, or narrow the bounds."
         )
-    extrapolation = np.stack([fit.extrapolation * fit.overshoot(columns) / fit.reach for fit in fits])
+    unexplained = np.stack([fit.unexplained(columns) for fit in fits])
     mixtures = np.atleast_2d(x)[:, : len(problem.corpora)]
-    return Spread(target_losses(problem, x), samples, extrapolation, mixtures, problem.target_weights, level)
+    return Spread(target_losses(problem, x), samples, unexplained, mixtures, problem.target_weights, level)

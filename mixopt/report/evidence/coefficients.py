@@ -7,6 +7,7 @@ import numpy as np
 from mixopt.fit.fit import Fit
 from mixopt.report.evidence.evidence import Evidence
 from mixopt.report.figures.canvas import COLORS, FAINT, Drawing, label, legend, panels
+from mixopt.report.numbers import plain
 
 NAME, TITLE = "coefficients", "Coefficients"
 _ROW, _ACROSS = 0.2, 3
@@ -17,6 +18,7 @@ def draw(evidence: Evidence) -> Drawing:
     fits = dict(list(evidence.law_fits().items())[: len(COLORS)])
     if not fits:
         return Drawing(NAME, TITLE, f"{evidence.selection.law} has no coefficients that a person could read.")
+    every = len(evidence.selection.fits)
     kinds = _kinds(next(iter(fits.values())))
     down = -(-len(kinds) // _ACROSS)
     longest = max(len(places) for places in kinds.values())
@@ -30,7 +32,9 @@ def draw(evidence: Evidence) -> Drawing:
         NAME,
         TITLE,
         f"Points are fitted values, lines their {evidence.level:.0%} intervals, the faint line what was believed "
-        "before the runs were seen. Where color covers the faint line from end to end, the runs have said nothing.",
+        "before the runs were seen. Where color covers the faint line from end to end, the runs have said nothing."
+        + f" The first {len(fits)} of {every} targets."
+        * (len(fits) < every),
         "Values and intervals of each coefficient by target; the numbers are in the tables below.",
         figure,
     )
@@ -45,6 +49,8 @@ def _kinds(fitted: Fit) -> dict[str, list[int]]:
 
 
 def _panel(ax: Any, kind: str, places: list[int], fits: dict[str, Fit], level: float) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     first = next(iter(fits.values())).law
     for k, (target, fitted) in enumerate(fits.items()):
         rows = np.arange(len(places)) + (k - (len(fits) - 1) / 2) * 0.8 / max(len(fits), 2)
@@ -61,6 +67,9 @@ def _panel(ax: Any, kind: str, places: list[int], fits: dict[str, Fit], level: f
             ax.plot(ends, [row, row], color=FAINT, lw=5, alpha=0.25, solid_capstyle="butt", zorder=0)
     if first.coefficients[places[0]].log:
         ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 3), numticks=5))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: plain(value, 1)))
+        ax.xaxis.set_minor_formatter(NullFormatter())
     names = [first.names[place].partition("[")[2].removesuffix("]") or first.names[place] for place in places]
     ax.set_yticks(np.arange(len(places)), [label(name, 22) for name in names])
     ax.set(title=label(kind), ylim=(len(places) - 0.4, -0.6))

@@ -6,12 +6,12 @@ import numpy as np
 
 from mixopt.columns import Array
 from mixopt.laws.law import is_wide
-from mixopt.report.evidence.evidence import Evidence, steps_of
+from mixopt.report.evidence.evidence import Evidence, spell_range, steps_of
 from mixopt.report.figures.canvas import COLORS, SHADE, Drawing, label, ladder_colors, legend, log_counts, target_panels
-from mixopt.report.numbers import count
 
 NAME, TITLE = "curves", "Scaling curves"
 _POINTS, _BEYOND, _CORPORA = 60, 10.0, 6
+_SETTINGS = ("mixture", "batch_tokens", "peak_lr", "unique_tokens")
 
 
 def draw(evidence: Evidence) -> Drawing:
@@ -32,8 +32,8 @@ def draw(evidence: Evidence) -> Drawing:
         )
     else:
         caption = (
-            f"Points are runs; lines the law at the most frequent other settings of each size, bands its "
-            f"{evidence.level:.0%} intervals. In the shaded part there are no runs."
+            "Points are runs; lines the law at the settings of each size's run that is nearest to the median ones, "
+            f"bands its {evidence.level:.0%} intervals. In the shaded part there are no runs."
         )
     return Drawing(NAME, TITLE, caption + evidence.shown, "Curves of loss for each target.", figure)
 
@@ -53,13 +53,27 @@ def _scaling(ax: Any, evidence: Evidence, target: str, axis: str) -> None:
     level = steps_of(sizes)
     for step, color in ladder_colors(np.unique(level).tolist()).items():
         mine = np.flatnonzero(level == step)
-        words = f"{count(float(np.median(sizes[mine])))} model" if np.ptp(level) else None
+        words = f"{spell_range(sizes[mine])} model" if np.ptp(level) else None
         ax.plot(x[mine], runs["loss"][mine], "o", color=color, ms=3.5, mew=0, alpha=0.6, label=words)
-        like = mine[np.argsort(x[mine])[len(mine) // 2]]
+        like = _typical(runs, mine)
         grid = np.geomspace(x[mine].min(), end, _POINTS)
-        _curve(ax, grid, fitted, _moved(runs, int(like), axis, grid), color, evidence.level)
+        _curve(ax, grid, fitted, _moved(runs, like, axis, grid), color, evidence.level)
     log_counts(ax.xaxis, float(x.min()) / 1.2, end)
     ax.set_xlabel("tokens" if axis == "tokens" else "model size [parameters]")
+
+
+def _typical(runs: dict[str, Array], mine: Array) -> int:
+    """Of the runs `mine` the one whose mixture, batch, learning rate and data are nearest to the median of all runs."""
+    told = [
+        runs[name] if name == "mixture" else np.log(np.maximum(runs[name].reshape(len(runs["loss"]), -1), 1e-6))
+        for name in _SETTINGS
+        if name in runs
+    ]
+    if not told:
+        return int(mine[0])
+    settings = np.hstack(told)
+    off = np.nan_to_num(settings - np.nanmedian(settings, axis=0))
+    return int(mine[(off[mine] ** 2).sum(-1).argmin()])
 
 
 def _curve(ax: Any, x: Array, fitted: Any, columns: dict[str, Array], color: str, level: float) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from mixopt.columns import Array
 from mixopt.fit.fit import Fit
 from mixopt.fit.selection import Selection
+from mixopt.report.numbers import count
 from mixopt.runs import Runs
 
 # More panels than these are looked at by nobody; the tables hold all targets.
@@ -63,6 +64,16 @@ class Evidence:
         """The targets shown whose law has coefficients."""
         found = {target: self.selection.fits[target] for target in self.targets}
         return {target: fitted for target, fitted in found.items() if isinstance(fitted, Fit)}
+
+
+def spell_range(values: Array) -> str:
+    """The smallest and the largest of some sizes.
+
+    >>> spell_range(np.array([1e6, 4e6])), spell_range(np.array([1e6]))
+    ('1M to 4M', '1M')
+    """
+    low, high = count(float(values.min())), count(float(values.max()))
+    return low if low == high else f"{low} to {high}"
 
 
 def steps_of(values: Array, most: int = 6) -> Array:

@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from mixopt.report.evidence.evidence import Evidence, steps_of
+from mixopt.report.evidence.evidence import Evidence, spell_range, steps_of
 from mixopt.report.figures.canvas import FAINT, Drawing, label, ladder_colors, legend, target_panels
 from mixopt.report.figures.held_out import residuals
-from mixopt.report.numbers import count
 
 NAME, TITLE = "predicted", "Predicted against observed"
 
@@ -23,7 +22,7 @@ def draw(evidence: Evidence) -> Drawing:
     return Drawing(
         NAME,
         TITLE,
-        f"{held.words}; {len(held.row)} rows. On the diagonal the prediction was exact. A positive bias means that the "
+        f"Rows held out: {held.words}. On the diagonal the prediction was exact. A positive bias means that the "
         f"loss was predicted too high; bars are {evidence.level:.0%} intervals.{evidence.shown}",
         f"Points near the diagonal. {'; '.join(told)}.",
         figure,
@@ -38,7 +37,9 @@ def _panel(ax: Any, evidence: Evidence, target: str) -> str:
     ends = [np.array(end[target]) for end in (held.lower, held.upper) if target in end]
     for step, color in ladder_colors(np.unique(level).tolist()).items():
         at = level == step
-        words = "" if not name else f"{_spell(ladder[list(held.row)][at])} {'tokens' if name == 'tokens' else 'model'}"
+        words = (
+            "" if not name else f"{spell_range(ladder[list(held.row)][at])} {'tokens' if name == 'tokens' else 'model'}"
+        )
         ax.plot(seen[at], said[at], "o", color=color, ms=4.5, mew=0.5, mec="white", alpha=0.9, label=words or None)
         if len(ends) == 2:
             ax.vlines(seen[at], ends[0][at], ends[1][at], color=color, lw=0.7, alpha=0.5)
@@ -52,8 +53,3 @@ def _panel(ax: Any, evidence: Evidence, target: str) -> str:
     ax.set(xlabel=f"measured loss [{evidence.unit}]", ylabel="predicted loss")
     ax.locator_params(nbins=5)
     return ", ".join(words)
-
-
-def _spell(values: Any) -> str:
-    low, high = count(float(values.min())), count(float(values.max()))
-    return low if low == high else f"{low} to {high}"

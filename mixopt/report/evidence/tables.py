@@ -10,7 +10,7 @@ from mixopt.report.numbers import percent, plain
 from mixopt.report.tables import Table
 
 # A table of more coefficients than this is read by machines: it is in fit.json.
-_READABLE = 40
+_READABLE, _BESIDE = 40, 3
 _UNKNOWN = plain(None)
 
 
@@ -30,10 +30,12 @@ def candidates(evidence: Evidence) -> Table:
         ]
         for row in evidence.selection.candidates
     ]
+    rule = "the simplest within one standard error of the best"
+    if evidence.selection.law == "stack":
+        rule = "the average of all, weighted by their errors"
     caption = (
-        f"Candidates by their error on {evidence.selection.held_out.words.lower()} (root mean square of log loss, all "
-        "targets); free: numbers it could choose. The bold one is used: the simplest within one standard error of "
-        "the best"
+        f"Candidates by their error on rows held out: {evidence.selection.held_out.words} (root mean square of log "
+        f"loss, all targets); free: numbers it could choose. The bold one is used: {rule}"
     )
     return _told(Table(caption, head, rows, frozenset({evidence.selection.law})))
 
@@ -58,7 +60,7 @@ def targets(evidence: Evidence) -> Table:
 def coefficients(evidence: Evidence) -> Table | None:
     """Values and intervals of the chosen law's coefficients, a column a target; None where there are too many."""
     fits = evidence.law_fits()
-    if not fits or len(next(iter(fits.values())).theta) > _READABLE:
+    if not fits or len(fits) > _BESIDE or len(next(iter(fits.values())).theta) > _READABLE:
         return None
     names = next(iter(fits.values())).law.names
     cells = {target: _cells(fitted, evidence.level) for target, fitted in fits.items()}
