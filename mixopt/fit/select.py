@@ -186,7 +186,7 @@ def _calibrated(
     # A large table is not fitted ten times over: how it errs on larger runs is what matters most.
     larger = np.ptp(np.log(compute(runs.columns))) > SAME
     how: Any = None if table.starts > _FEW else ["larger"] if larger else [_FOLDS]
-    return calibrated(law, runs, holdout=how, noise=known, replicates=replicates, **options)
+    return calibrated(law, runs, holdout=how, noise=known, replicates=replicates, **{**options, "starts": _FEW})
 
 
 def _laws(table: _Table, seen: Runs) -> dict[str, dict[str, Law]]:
@@ -215,7 +215,7 @@ def _scatter(noise: Mapping[str, float], laws: Laws, seen: Runs, seed: int) -> d
     found: dict[str, list[float]] = {target: [] for target in unknown}
     for by_target in laws.values() if unknown else ():
         try:
-            fits = fit_targets(by_target, seen, targets=unknown, starts=_FEW, seed=seed)
+            fits = fit_targets(by_target, seen, targets=unknown, starts=1, seed=seed)
         except FitError:
             continue
         for target, fitted in fits.items():

@@ -19,9 +19,10 @@ class Spread:
     Replicate r of every target was fitted to the same resampled runs, so sums over targets and differences between
     decisions are taken within a replicate. What replicates leave unexplained is a relative sd, larger the further a
     decision lies beyond the runs; the laws leave their runs behind together, so it is added over targets (fully
-    correlated, the cautious choice) and then combined in quadrature with the replicates. A law that is wrong about one mixture may be right
-    about another: in a difference of two the unexplained errors cancel only as far as the mixtures agree, with
-    the correlation 1 - t, where t is the share of the tokens (`mixtures` [n, m]) that would have to change places.
+    correlated, the cautious choice) and then combined in quadrature with the replicates. A law that is wrong about one
+    mixture may be right about another: in a difference of two the unexplained errors cancel only as far as the
+    mixtures agree, with the correlation 1 - t, where t is the share of the tokens (`mixtures` [n, m]) that would have
+    to change places.
     Intervals of losses are formed on the log, as those of a fit are; differences have no sign, and stay as they are.
     """
 
