@@ -26,7 +26,7 @@ def figures():
 def test_a_longer_horizon_is_predicted(runs):
     error = figures()[0]
     assert error.reached
-    assert 0.8 <= error.coverage <= 0.97
+    assert error.coverage >= 0.8  # of 18 rows
 
 
 @pytest.mark.slow

@@ -35,7 +35,8 @@ def candidates(evidence: Evidence) -> Table:
         rule = "the average of all, weighted by their errors"
     caption = (
         f"Candidates by their error on rows held out: {evidence.selection.held_out.words} (root mean square of log "
-        f"loss, all targets); free: numbers it could choose. The bold one is used: {rule}"
+        "loss, all targets). free: numbers that it could choose; behind: how much of its squared error is above the "
+        f"best's, paired by run. The bold one is used: {rule}"
     )
     return _told(Table(caption, head, rows, frozenset({evidence.selection.law})))
 
