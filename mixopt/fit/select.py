@@ -30,6 +30,7 @@ _LEAST_NOISE = 1e-3
 _STARTS, _FEW, _LARGE = 16, 4, 4000  # starts of a fit; rows times targets above which they are few
 _FOLDS, _TESTS, _LEAST = 5, 60, 4
 _REFITTED = 100  # coefficients of all targets together
+_CORPORA = 1000
 Laws = Mapping[str, Mapping[str, Law]]
 Watch = Callable[[str], None]
 
@@ -109,6 +110,11 @@ def _check(runs: Runs, weights: Mapping[str, float]) -> None:
         raise FitError(f"target weights are {dict(weights)}; give a positive weight for one target at least, by name.")
     if unmeasured := [target for target in weights if target not in runs.targets]:
         raise FitError(f"no run measured target {unmeasured[0]!r}; measured: {', '.join(runs.targets)}.")
+    if len(runs.corpora) > _CORPORA:
+        raise FitError(
+            f"{runs.source} has {len(runs.corpora)} corpora; {_CORPORA} at most can be told apart. Merge them "
+            "(mixopt.pool)."
+        )
     if not len(runs.of("transformer").finished()):
         raise FitError(f"{runs.source} has no finished transformer run; laws are fitted to these. Add runs.")
 
