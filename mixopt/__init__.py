@@ -18,7 +18,6 @@ from mixopt.fit.norms import Huber as Huber
 from mixopt.fit.norms import Square as Square
 from mixopt.fit.select import select as select
 from mixopt.fit.selection import Selection as Selection
-from mixopt.fit.stack import Stack as Stack
 from mixopt.laws.law import Coefficient as Coefficient
 from mixopt.laws.law import Law as Law
 from mixopt.optimize.plan import Plan as Plan
@@ -28,8 +27,6 @@ from mixopt.optimize.slsqp import slsqp as slsqp
 from mixopt.recipe import Recipe as Recipe
 from mixopt.runs import Runs as Runs
 from mixopt.runs_columns import ColumnMap as ColumnMap
-from mixopt.runs_guess import guess as guess
-from mixopt.runs_pool import pool as pool
 from mixopt.schedules.schedule import Schedule as Schedule
 from mixopt.schedules.schedule import Segment as Segment
 from mixopt.study import Study as Study

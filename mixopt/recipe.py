@@ -22,7 +22,7 @@ Name = Annotated[str, Field(min_length=1)]
 class Record(BaseModel):
     """A part of a recipe: immutable, unknown keys refused, no value converted to another type."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Interval(Record):

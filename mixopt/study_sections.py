@@ -31,7 +31,7 @@ _LATER = ("gpu_hours", "dollars", "deadline")
 class Section(BaseModel):
     """Strict and frozen; a key that it does not know is an error."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
 
 class TextSource(Section):

@@ -10,7 +10,6 @@ import numpy as np
 from mixopt.columns import Array
 from mixopt.errors import FitError
 from mixopt.fit import screen
-from mixopt.fit.average import averaged
 from mixopt.fit.cautions import cautions
 from mixopt.fit.fit import Fit
 from mixopt.fit.folds import SAME, compute, folds
@@ -79,6 +78,8 @@ def select(
     if "epochs" not in runs.columns:
         screens = screens.where(np.zeros(len(screens), bool))
     if not for_plan and varied(full.columns) == {"mixture"} and holdout in ("auto", "mixtures"):
+        from mixopt.fit.average import averaged  # many models, of which most callers need none
+
         watch("learning the mixture with every model, and again without each fold")
         return averaged(runs, full, weights, seed)
     if len(screens) < len(runs.corpora) + 2:  # one corpus, or all shares fixed: a screen of next to nothing
@@ -113,7 +114,7 @@ def _check(runs: Runs, weights: Mapping[str, float]) -> None:
     if len(runs.corpora) > _CORPORA:
         raise FitError(
             f"{runs.source} has {len(runs.corpora)} corpora; {_CORPORA} at most can be told apart. Merge them "
-            "(mixopt.pool)."
+            "(mixopt.runs_pool.pool)."
         )
     if not len(runs.of("transformer").finished()):
         raise FitError(f"{runs.source} has no finished transformer run; laws are fitted to these. Add runs.")

@@ -13,7 +13,6 @@ from mixopt.errors import FitError
 from mixopt.fit import screen
 from mixopt.fit.fit import Fit
 from mixopt.fit.ranks import spearman
-from mixopt.fit.stack import Stacked
 from mixopt.predictors.predictor import Learned
 
 _VERSION = 1
@@ -175,6 +174,8 @@ class Selection:
             raise ValueError(
                 f"This fit.json has version {data.get('version')}; this mixopt reads {_VERSION}. Fit again."
             )
+        from mixopt.fit.stack import Stacked
+
         learned = Stacked.from_dict(data["learned"]) if data["learned"] else None
         fits = {
             name: Fit.from_dict(data["fits"][name]) if learned is None else OneTarget(learned, place)
