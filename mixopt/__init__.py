@@ -26,7 +26,6 @@ from mixopt.optimize.problem import Target as Target
 from mixopt.optimize.slsqp import slsqp as slsqp
 from mixopt.recipe import Recipe as Recipe
 from mixopt.runs import Runs as Runs
-from mixopt.runs_columns import ColumnMap as ColumnMap
 from mixopt.schedules.schedule import Schedule as Schedule
 from mixopt.schedules.schedule import Segment as Segment
 from mixopt.study import Study as Study

@@ -16,12 +16,13 @@ from mixopt.columns import COLUMNS, Array, Columns
 from mixopt.errors import RunsError
 from mixopt.files import write_bytes
 from mixopt.importers.table import Table, in_memory, join, numbers, open_table
-from mixopt.runs_columns import ColumnMap
 from mixopt.runs_complete import Asked, complete
 from mixopt.runs_gate import BITS, NATS, PASSES, finished, validate
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from mixopt.runs_columns import ColumnMap
 
 
 @dataclass(frozen=True)
@@ -131,8 +132,10 @@ class Runs:
         return cls(tuple(corpora), tuple(targets), made, source, unit, tuple(notes))
 
     @classmethod
-    def from_table(cls, table: Table, columns: ColumnMap | None = None) -> "Runs":
+    def from_table(cls, table: Table, columns: "ColumnMap | None" = None) -> "Runs":
         """A table whose columns are in the vocabulary, or said to be by a mapping."""
+        from mixopt.runs_columns import ColumnMap
+
         mapping = (columns or ColumnMap()).over(table.meaning)
         found = mapping.resolve(table, strict=not mapping.entries)
         asked = Asked(bool(mapping.renormalize), mapping.loss_unit, mapping.speaks_of_states())
@@ -147,7 +150,7 @@ class Runs:
         cls,
         frame: "pd.DataFrame",
         source: str = "runs",
-        columns: ColumnMap | Mapping[str, Any] | str | Path | None = None,
+        columns: "ColumnMap | Mapping[str, Any] | str | Path | None" = None,
     ) -> "Runs":
         """A table from its flat form; corpora and targets are named by the `mixture[...]` and `loss[...]` columns.
 
@@ -159,13 +162,15 @@ class Runs:
         if len(twice := frame.columns[frame.columns.duplicated()]):
             raise RunsError(f"{source} has the column {str(twice[0])!r} twice; rename one.")
         given = {str(name): frame[name].to_numpy() for name in frame.columns}
+        from mixopt.runs_columns import ColumnMap
+
         return cls.from_table(in_memory(source, given), ColumnMap.of(columns))
 
     @classmethod
     def read(
         cls,
         path: str | Path | Sequence[str | Path],
-        columns: ColumnMap | Mapping[str, Any] | str | Path | None = None,
+        columns: "ColumnMap | Mapping[str, Any] | str | Path | None" = None,
     ) -> "Runs":
         """A table from whatever an importer reads; `write` makes .parquet and .csv.
 
@@ -181,6 +186,8 @@ class Runs:
         RunsError
             Nothing is there, no importer reads it, or a value breaks the contract of its column.
         """
+        from mixopt.runs_columns import ColumnMap
+
         mapping = ColumnMap.of(columns)
         return cls.from_table(_tables(path, mapping), mapping)
 
@@ -215,7 +222,7 @@ class Runs:
         return write_bytes(Path(path), content.getvalue())
 
 
-def _tables(path: str | Path | Sequence[str | Path], mapping: ColumnMap) -> Table:
+def _tables(path: str | Path | Sequence[str | Path], mapping: "ColumnMap") -> Table:
     paths = [path] if isinstance(path, str | Path) else list(path)
     if not paths:
         raise RunsError("no table was given; give a file, a folder, or several files to join.")

@@ -212,7 +212,7 @@ def test_a_table_that_lacks_columns_is_refused_with_all_their_names(runs: Runs):
 def test_more_corpora_than_can_be_told_apart_are_refused():
     names = [f"c{i}" for i in range(1001)]
     made = [{"run": f"r{i}", "tokens": 1e6, "mixture": {names[i]: 1.0}, "loss": {"exam": 3.0 + i}} for i in range(4)]
-    with pytest.raises(FitError, match=r"has 1001 corpora; 1000 at most .* Merge them \(mixopt\.pool\)"):
+    with pytest.raises(FitError, match=r"has 1001 corpora; 1000 at most .* Merge them \(mixopt\.runs_pool\.pool\)"):
         select(Runs.from_records(names, ["exam"], made))
 
 

@@ -14,15 +14,13 @@ from mixopt.fit.cautions import cautions
 from mixopt.fit.fit import Fit
 from mixopt.fit.folds import SAME, compute, folds
 from mixopt.fit.holdout import Score, calibrated, choose, compare
-from mixopt.fit.influence import influence
 from mixopt.fit.many import fit_targets
 from mixopt.fit.noise import seed_noise
 from mixopt.fit.norms import Huber
 from mixopt.fit.selection import Candidate, HeldOut, Selection
 from mixopt.laws.constant import Constant
 from mixopt.laws.law import Law
-from mixopt.laws.plausible import plausible, varied
-from mixopt.laws.ready import candidates, units
+from mixopt.laws.ready import candidates, units, varied
 from mixopt.runs import Runs
 
 _LEAST_NOISE = 1e-3
@@ -175,6 +173,8 @@ def _influential(fits: Mapping[str, Fit], full: Runs) -> list[str]:
     """Runs that a target's law rests on; not asked where refitting it without each run would take minutes."""
     if sum(len(fitted.theta) for fitted in fits.values()) > _REFITTED:
         return []
+    from mixopt.fit.influence import influence
+
     said = {name: influence(fitted, full.target(name)).words() for name, fitted in fits.items()}
     return [f"{name}: {words[0].upper()}{words[1:]}" for name, sentences in said.items() for words in sentences]
 
@@ -199,6 +199,8 @@ def _calibrated(
 def _laws(table: _Table, seen: Runs) -> dict[str, dict[str, Law]]:
     """Each candidate's law by target; units, boxes and priors rest on the runs `seen` and on the screen alone."""
     rates = screen.rates(screen.fit_screen(table.screens, seed=table.seed)) if len(table.screens) else {}
+    from mixopt.laws.plausible import plausible
+
     made = partial(candidates, **units(seen.columns)) if table.for_plan else partial(plausible, seen.columns)
     by_target = {
         target: made(corpora=seen.corpora, least_loss=float(seen.target(target)["loss"].min()), rates=rates.get(target))

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from mixopt.columns import Array, Columns
 from mixopt.laws.averaged_coefficients import averaged
 from mixopt.laws.critical_batch import CriticalBatch
@@ -15,13 +13,11 @@ from mixopt.laws.law import Law
 from mixopt.laws.learning_rate import LearningRatePenalty
 from mixopt.laws.mixing_law import MixingLaw
 from mixopt.laws.power_law import PowerLaw
-from mixopt.laws.ready import ALPHA_PRIOR, R_PRIOR, floor_below, ordered, rounded_median
+from mixopt.laws.ready import ALPHA_PRIOR, R_PRIOR, SCALARS, floor_below, known, ordered, rounded_median, varied
 from mixopt.laws.repetition import CorpusRepetition, Repetition
 from mixopt.laws.tied_exponent import TiedExponent
 from mixopt.laws.token_exchange import TokenExchange
 from mixopt.laws.undertraining import Undertraining
-
-_SCALARS = ("model_size", "tokens", "batch_tokens", "peak_lr")
 
 
 def plausible(
@@ -45,6 +41,7 @@ def plausible(
 
     Examples
     --------
+    >>> import numpy as np
     >>> runs = {"model_size": np.array([1e6, 4e6]), "tokens": np.array([1e8, 1e8]), "peak_lr": np.array([3e-3, 3e-3])}
     >>> list(plausible(runs, ["web"], least_loss=3.0))
     ['size']
@@ -52,10 +49,10 @@ def plausible(
     moved = varied(columns)
     if not moved:
         raise ValueError(
-            f"All runs have the same {', '.join([n for n in (*_SCALARS, 'mixture') if n in columns]) or 'settings'}: "
+            f"All runs have the same {', '.join([n for n in (*SCALARS, 'mixture') if n in columns]) or 'settings'}: "
             "there is nothing that a law could explain. Add runs that differ."
         )
-    unit = {name: rounded_median(columns[name]) for name in _SCALARS if _known(columns, name)}
+    unit = {name: rounded_median(columns[name]) for name in SCALARS if known(columns, name)}
     floor, names = floor_below(least_loss), tuple(corpora)
     if "mixture" in moved:
         bodies = _mixtures(names, unit, moved, rates) | _with_size(names, unit, moved)
@@ -68,15 +65,6 @@ def plausible(
         # It reads the tokens of the whole run, and has floors of its own.
         laws["averaged"] = _chain(_before(columns, unit, moved, False), [averaged_law, *last])
     return laws
-
-
-def varied(columns: Columns) -> set[str]:
-    """Which of size, tokens, batch, learning rate and mixture differ between runs by more than rounding.
-
-    >>> sorted(varied({"tokens": np.array([1e6, 2e6]), "mixture": np.array([[0.5, 0.5], [0.5, 0.5]])}))
-    ['tokens']
-    """
-    return {name for name in (*_SCALARS, "mixture") if _varies(columns, name)}
 
 
 def _mixtures(
@@ -125,7 +113,7 @@ def _before(columns: Columns, unit: Mapping[str, float], moved: set[str], mixed:
     chain: list[Law] = []
     if "tokens" not in unit:
         return [Exposure(1.0)] if mixed else []
-    repeats = _known(columns, "unique_tokens") and bool((_seen(columns) > columns["unique_tokens"] * (1 + 1e-6)).any())
+    repeats = known(columns, "unique_tokens") and bool((_seen(columns) > columns["unique_tokens"] * (1 + 1e-6)).any())
     if mixed:
         chain.append(CorpusRepetition(R_PRIOR) if repeats else Exposure())
     elif repeats and "tokens" in moved:
@@ -149,15 +137,6 @@ def _chain(before: Sequence[Law], terms: Sequence[Law]) -> Law:
     for law in reversed([law for law in before if law.output in total.inputs]):
         total = law >> total
     return total
-
-
-def _known(columns: Columns, name: str) -> bool:
-    return name in columns and bool(np.isfinite(columns[name]).all())
-
-
-def _varies(columns: Columns, name: str) -> bool:
-    """Whether a column has values that differ by more than rounding."""
-    return _known(columns, name) and bool((np.ptp(columns[name], axis=0) > 1e-6 * np.abs(columns[name]).max()).any())
 
 
 def _seen(columns: Columns) -> Array:

@@ -19,6 +19,7 @@ from mixopt.laws.power_law import PowerLaw
 from mixopt.laws.repetition import PUBLISHED_R, CorpusRepetition
 from mixopt.laws.token_exchange import TokenExchange
 
+SCALARS = ("model_size", "tokens", "batch_tokens", "peak_lr")
 # Sweeps rarely repeat a corpus often, and train two or three sizes: what they leave open is held near the published
 # values, R within a factor of 2 and the exponent of the size within .15.
 R_PRIOR = (log(PUBLISHED_R), 0.7)
@@ -81,6 +82,25 @@ def candidates(
     size = PowerLaw("model_size", size_unit, "A", "alpha", ALPHA_PRIOR)
     learning_rate = LearningRatePenalty(batch_unit, tokens_unit)
     return {name: effective >> (floor_below(least_loss) + size + law + learning_rate) for name, law in mixtures.items()}
+
+
+def varied(columns: Columns) -> set[str]:
+    """Which of size, tokens, batch, learning rate and mixture differ between runs by more than rounding.
+
+    >>> sorted(varied({"tokens": np.array([1e6, 2e6]), "mixture": np.array([[0.5, 0.5], [0.5, 0.5]])}))
+    ['tokens']
+    """
+    return {name for name in (*SCALARS, "mixture") if _varies(columns, name)}
+
+
+def known(columns: Columns, name: str) -> bool:
+    """Whether every run has this column."""
+    return name in columns and bool(np.isfinite(columns[name]).all())
+
+
+def _varies(columns: Columns, name: str) -> bool:
+    """Whether a column has values that differ by more than rounding."""
+    return known(columns, name) and bool((np.ptp(columns[name], axis=0) > 1e-6 * np.abs(columns[name]).max()).any())
 
 
 def floor_below(least_loss: float | None) -> Law:
