@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -252,6 +252,15 @@ def test_more_passes_and_longer_schedules_are_beyond_the_runs_too(rng):
     assert fit(law, knots | {"loss": np.linspace(3, 2, 12)}, starts=2).overshoot(long) == pytest.approx(1)
 
 
+def test_what_replicates_leave_unexplained_is_there_inside_the_runs_too(rng):
+    """3 % inside; a factor of e^4 in compute beyond, where e^2 cost 2 %, adds 4: 5 % in quadrature."""
+    runs = chinchilla_runs(rng)
+    fitted = replace(fit(chinchilla(), runs, starts=2), inside=0.03, groups=9, extrapolation=0.02, reach=2.0)
+    top = int((runs["model_size"] * runs["tokens"]).argmax())
+    rows = {name: runs[name][[top, top]] * [1, np.exp(2.0)] for name in ("model_size", "tokens")}
+    assert fitted.unexplained(rows) == pytest.approx([0.03, 0.05])
+
+
 def test_a_fit_written_before_errors_inside_were_kept_is_read(rng):
     fitted = fit(chinchilla(), chinchilla_runs(rng), starts=2)
     older = {name: value for name, value in fitted.to_dict().items() if name not in ("inside", "groups")}
@@ -492,9 +501,8 @@ def test_replicates_of_a_wide_law_are_spread_as_full_refits(rng, monkeypatch):
         monkeypatch.setattr(sys.modules["mixopt.fit.optimum"], "_WIDE", wide)
         samples.append(np.log(fit(law, runs, norm=Huber(0.003), starts=4, replicates=100).samples(new)))
     exact, near = samples
-    widths = [np.ptp(np.quantile(drawn, [0.05, 0.95], axis=0), axis=0) for drawn in samples]
-    assert np.median(widths[1] / widths[0]) == pytest.approx(1, abs=0.1)
-    assert np.median(np.abs(near - exact) / exact.std(0)) < 0.25
+    assert near.std(0) == pytest.approx(exact.std(0), rel=0.15)
+    assert np.median(np.abs(near - exact) / exact.std(0)) < 0.1
 
 
 def test_memory_grows_with_the_runs_not_with_their_square(rng):

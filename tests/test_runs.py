@@ -141,6 +141,12 @@ def test_seed_noise_is_unknown_without_replicates_or_seeds():
     assert np.isnan(seed_noise(table(*same))["code"])
 
 
+def test_rows_alike_in_the_seed_too_are_no_replicates():
+    """One setting and one seed twice, losses 20 % apart: something that the table does not tell was changed."""
+    twice = [record(run, 0.5, seed=0, loss={"code": loss, "exam": loss}) for run, loss in (("a", 2.0), ("b", 2.4))]
+    assert np.isnan(seed_noise(table(*twice))["code"])
+
+
 def test_without_a_proxy_all_runs_are_transformers():
     bare = table(*[{k: v for k, v in record(run, 0.5).items() if k != "proxy"} for run in "ab"])
     assert list(bare.of("transformer")["run"]) == ["a", "b"]

@@ -46,7 +46,7 @@ def interacting(shares: Array, rng: np.random.Generator) -> Array:
 
 @pytest.mark.parametrize("truth", [exchange, exponential, interacting])
 def test_beside_the_best_of_its_members(truth, rng):
-    """64 runs of 22 corpora under three truths: rmse at most a half above the best member's, and inside intervals."""
+    """64 runs of 22 corpora under three truths: rmse at most a fifth above the best member's, and inside intervals."""
     shares = sparse(264, 22, rng)
     exact = np.stack([truth(shares, rng) for _ in range(2)], 1)
     seen = exact + 0.04 * exact.std(0) * rng.standard_normal(exact.shape)
@@ -56,7 +56,7 @@ def test_beside_the_best_of_its_members(truth, rng):
     def error(one) -> float:
         return float(np.sqrt((((one.predict(new) - exact[64:]) / exact.std(0)) ** 2).mean()))
 
-    assert error(learned) <= 1.5 * min(error(member) for member in learned.members.values())
+    assert error(learned) <= 1.2 * min(error(member) for member in learned.members.values())
     lower, upper = learned.interval(new, 0.9, observation=True)
     assert 0.8 <= ((lower <= seen[64:]) & (seen[64:] <= upper)).mean() <= 0.99
     assert min(spearman(learned.predict(new)[:, k], exact[64:, k]) for k in range(2)) > 0.85

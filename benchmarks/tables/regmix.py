@@ -45,7 +45,7 @@ TOKENS = 1e9
 # Shares below half of .001 were rounded to 0: tokens below the sd of that rounding cannot be told from none.
 ROUNDING = 1e-3 / 12**0.5
 NOISE = Huber(0.01)
-REPLICATES = 100
+REPLICATES = 40
 
 Table = dict[str, Array]
 

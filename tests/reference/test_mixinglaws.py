@@ -1,5 +1,7 @@
 """Data mixing laws (arXiv:2403.16952): from small models to a larger one, and across mixtures."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,12 @@ def runs(reference_table):
     for name, sha256 in (mixinglaws.TABLE, mixinglaws.WEIGHTS):
         reference_table(f"runs/mixinglaws/{name}", sha256)
     return mixinglaws.read
+
+
+@cache
+def nested(experiment):
+    (row,) = mixinglaws._nested_rows(experiment, mixinglaws.CORPORA[experiment])
+    return row
 
 
 def test_the_published_size_law(runs):
@@ -32,11 +40,15 @@ def test_bimix_knows_no_other_corpus(runs):
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", mixinglaws.CORPORA)
 def test_one_joint_law_from_three_sizes_to_a_fourth(runs, experiment):
-    (row,) = mixinglaws._nested_rows(experiment, mixinglaws.CORPORA[experiment])
-    assert row.ours <= 1.0
+    assert nested(experiment).ours <= 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", mixinglaws.CORPORA)
+def test_intervals_of_the_fourth_size_cover(runs, experiment, request):
     if experiment == "RedPajama":
-        pytest.xfail(f"90 % intervals cover {row.coverage:.0%} of the rows, 80 % at least are asked for")
-    assert row.coverage >= 0.8
+        request.applymarker(pytest.mark.xfail(reason="79 % of the rows are inside, to be 80 at least", strict=True))
+    assert nested(experiment).coverage >= 0.8
 
 
 @pytest.mark.slow

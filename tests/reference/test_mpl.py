@@ -1,5 +1,7 @@
 """Curves of other schedules, against Luo et al., 2025, arXiv:2503.12811 and Tissue et al., 2024, arXiv:2408.11029."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -39,10 +41,26 @@ def test_our_fit_errs_less_than_the_released(size):
     assert fitted.agreement == 1
 
 
+@cache
+def rows():
+    return tuple(mpl.rows())
+
+
 @pytest.mark.slow
 def test_the_law_is_chosen_by_what_the_fitted_curves_tell(size):
-    for row in mpl.rows():
+    for row in rows():
         assert row.reached, row.quantity
-        assert row.coverage >= 0.8  # 98 % of 25M: too wide there, as its early rows scatter most
+        assert row.coverage >= 0.8
         assert row.seconds <= 3
         assert np.isfinite(row.reproduced)
+
+
+@pytest.mark.slow
+def test_intervals_are_not_too_wide(size, request):
+    if size == "25M":
+        request.applymarker(
+            pytest.mark.xfail(reason="98 % of the rows of 25M are inside, to be 97 at most", strict=True)
+        )
+    for row in rows():
+        if row.quantity.startswith(size):
+            assert row.coverage <= 0.97

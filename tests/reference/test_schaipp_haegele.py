@@ -26,7 +26,13 @@ def figures():
 def test_a_longer_horizon_is_predicted(runs):
     error = figures()[0]
     assert error.reached
-    assert error.coverage >= 0.8  # of 18 rows
+    assert error.coverage >= 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(reason="all of the 18 rows are inside, to be 97 % at most", strict=True)
+def test_intervals_are_not_too_wide(runs):
+    assert figures()[0].coverage <= 0.97
 
 
 @pytest.mark.slow
